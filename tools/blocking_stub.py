@@ -65,7 +65,7 @@ class _Blocking(ast.NodeTransformer):
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
                 if one.name == "__init__":
                     body += _attributes(one)
-                elif not one.name.startswith("_") or one.name in ("__getitem__", "__iter__", "__call__"):
+                elif not one.name.startswith("_") or one.name in ("__getitem__", "__iter__", "__call__", "__aiter__"):
                     body.append(self._method(one))
         return ast.ClassDef(name=self._named(node.name), bases=[], keywords=[], body=body, decorator_list=[])
 
@@ -74,7 +74,7 @@ class _Blocking(ast.NodeTransformer):
         decorators = [one for one in node.decorator_list if isinstance(one, ast.Name) and one.id != "abstractmethod"]
         body: list[ast.stmt] = said or [ast.Expr(ast.Constant(...))]
         return ast.FunctionDef(
-            name="close" if node.name == "aclose" else node.name,
+            name={"aclose": "close", "__aiter__": "__iter__"}.get(node.name, node.name),
             args=node.args,
             body=body,
             decorator_list=list(decorators),

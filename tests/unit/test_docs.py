@@ -16,6 +16,7 @@ from headwater.core.config import NOT_SETTINGS, load
 from headwater.core.errors import HeadwaterError
 from headwater.core.metrics import Metrics, SinkReading
 from headwater.core.settings import every_setting
+from headwater.wal.metrics import RegionReading, WalMetrics
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 REFERENCE = DOCS / "reference"
@@ -186,6 +187,9 @@ def test_every_metric_is_documented_with_type_and_labels() -> None:
     metrics.http.refused("header-size")
     metrics.http.stream_ended("left")
     metrics.pipeline.read = lambda: [SinkReading("shop", "report", 13, 7, True, 14)]
+    wal = WalMetrics()
+    wal.read = lambda: [RegionReading("wal", 7, 1, 1, 1, 1)]
+    metrics.add(wal)
     real = {}
     for family in metrics.registry.collect():
         if family.name.startswith("headwater_"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -13,6 +13,22 @@ from headwater.core.config import Config
 from headwater.log.answers import PartitionContent, Placed
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.pipeline.operating import answers
+from headwater.wal.answers import (
+    PinnedLog,
+    RegionCleaned,
+    RegionEvent,
+    RegionRecovered,
+    RegionStatistics,
+    RegionSummary,
+    RegionVerified,
+    TableDropped,
+    TableMarked,
+    TableMoved,
+    TableState,
+)
+from headwater.wal.bounds import End, Start
+from headwater.wal.entries import BATCH, LogEntry
+from headwater.wal.settings import RegionSettings
 
 class BlockingLog:
     """Records in partitions of topics.
@@ -181,6 +197,122 @@ class BlockingOnePipeline:
     def compact(self, *, dry_run: bool = False) -> answers.Compaction:
         """Keep, below what every sink has taken, the last message of each namespace."""
 
+class BlockingWriteAheadLog:
+    """Every namespace: `wal = hw.wal("wal")`, then `region = await wal.open(7, create=True)`, then `await region.write(1, [b"…"])`."""
+
+    def __call__(self, namespace: str) -> BlockingWalNamespace:
+        """A namespace by its name. Does no I/O. Errors: `BadInput` for what is no name."""
+
+    def regions(self) -> Sequence[RegionSummary]:
+        """Every region, sorted by namespace and number."""
+
+    def regions_of(self, namespace: str) -> Sequence[RegionSummary]:
+        """The regions of a namespace, sorted by number."""
+
+class BlockingWalNamespace:
+    """A namespace and its regions."""
+
+    namespace: str
+
+    def regions(self) -> Sequence[RegionSummary]:
+        """Its regions, sorted by number."""
+
+    def __getitem__(self, region: int) -> BlockingOneRegion:
+        """A region by its number, to look at, or to write: the first change opens it. Does no I/O. Errors: `BadInput`."""
+
+    def __iter__(self) -> NoReturn:
+        """Raise `TypeError`: Python would ask `__getitem__` for 0, 1, 2 and so on, and never end."""
+
+    def create(self, region: int, settings: RegionSettings | None = None) -> RegionSummary:
+        """Create a region; one that is there stays as it is. Errors: `BadInput`; `AlreadyExists` where it has other settings than given."""
+
+    def open(self, region: int, *, create: RegionSettings | bool = False, take_over: bool = False) -> BlockingOneRegion:
+        """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.
+
+        `take_over`: also where a living process owns it, whose next write is then `Fenced`. Errors: `RegionNotFound`; `NotOwner`, which
+        names the owner, where that one serves at no address; `MetaLost`, `Damaged`.
+        """
+
+    def take_over(self, region: int) -> BlockingOneRegion:
+        """`open` with `take_over`: own a region although a living process owns it."""
+
+class BlockingOneRegion:
+    """A region: tables that write ahead into one log, and forget on their own what they have flushed.
+
+    Looking (`statistics`, `tables`, `read`, `scan`, `sequence_num`, `why`, `verify`, `events`) needs no ownership and creates nothing. The
+    first change owns the region until `close`. Errors: `RegionNotFound`; `NotOwner`; `Fenced` once another process has taken it over;
+    `UnknownTable` for a mark, a drop or a move; `Closed` after `close`. Over HTTP also `Unreachable`, `OutcomeUnknown`.
+    """
+
+    namespace: str
+    region: int
+
+    def write(self, table: int, payloads: Sequence[bytes], *, timeout: float | None = None) -> int:
+        """Write payloads as one record; return the sequence of the last one once they are durable.
+
+        Errors: `BadInput`, `TooLarge`; `Timeout` after so many seconds: they may become durable later; `OutcomeUnknown`.
+        """
+
+    def mark_delete_up_to(self, table: int, sequence: int, *, dry_run: bool = False) -> TableMarked:
+        """Forget the payloads up to `sequence`, with it: they are safe elsewhere. The answer says what is forgotten by now."""
+
+    def drop_table(self, table: int, *, dry_run: bool = False) -> TableDropped:
+        """Forget a table and all of its payloads. One that is written later under its number begins at 1."""
+
+    def move(self, table: int, *, dry_run: bool = False) -> TableMoved:
+        """Copy the live payloads of a table to the end of the log, so that it no longer pins what lies before."""
+
+    def read(self, table: int, start: Start = "min", end: End = "max", *, batch: int = BATCH) -> BlockingEntryStream:
+        """The live payloads of a table between two bounds, as they are when reading begins. Empty for an unknown table.
+
+        Bounds are "min", "max", `Included(n)` and `Excluded(n)`. Errors: `BadBounds`, whatever the table holds.
+        """
+
+    def scan(self, *, tables: Collection[int] | None = None, batch: int = BATCH) -> BlockingEntryStream:
+        """The live payloads of all tables in the order of the log, as they are when reading begins. `tables`: only these."""
+
+    def sequence_num(self, table: int) -> int:
+        """The last sequence of a table; 0 for an unknown one."""
+
+    def tables(self) -> Sequence[TableState]:
+        """Every table, sorted by number."""
+
+    def events(self, after: int | None = None) -> Generator[RegionEvent]:
+        """Writes, marks, drops, moves and cleans as they happen, for ever; those behind the offset `after`, or from now on."""
+
+    def statistics(self) -> RegionStatistics:
+        """What it holds: offsets, tables, live and pinned entries, snapshots, its owner."""
+
+    def why(self) -> PinnedLog:
+        """Which table pins the log, since when, how much of it, and what to do."""
+
+    def verify(self) -> RegionVerified:
+        """Compare the stored state with the one that the log tells. Errors: `Differs` with the first difference."""
+
+    def clean(self, *, dry_run: bool = False) -> RegionCleaned:
+        """Store the state, and remove what no table needs from the beginning of the log."""
+
+    def recover(self, *, accept_loss: bool = False, dry_run: bool = False) -> RegionRecovered:
+        """Recover the state and store it anew; `accept_loss`: also where the beginning of the log is lost. Errors: `MetaLost`."""
+
+    def close(self) -> None:
+        """Finish the calls under way, and let another process own the region. Closing twice is no error; other calls are `Closed` then."""
+
+    def close_gracefully(self) -> None:
+        """`close` with a last snapshot, so that the next opening reads nothing but that."""
+
+class BlockingEntryStream:
+    """Payloads, one by one or in batches. What they are is decided with the first one. An error stays an error on every later call.
+
+    Errors: `OffsetGone` where a clean has removed them meanwhile: this never ends early without a word. `RegionNotFound`, `Damaged`.
+    """
+
+    def next_batch(self) -> list[LogEntry]:
+        """Up to `batch` entries; empty at the end."""
+
+    def __iter__(self) -> Generator[LogEntry]:
+        """The entries, one by one."""
+
 def open_blocking(
     where: str | Path | None = None,
     *,
@@ -201,6 +333,7 @@ class Blocking:
     address: str | None
     log: BlockingLog
     pipelines: BlockingPipelines
+    wal: BlockingWriteAheadLog
     def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
     from headwater.client.remote import RemoteLog
+    from headwater.client.wal import WriteAheadLog
 
 _SILENCE = 5.0  # seconds in which a server that lives says something
 
@@ -87,6 +88,8 @@ class Headwater:
     if TYPE_CHECKING:
         pipelines: Pipelines
         """The pipelines that have run on the log. Errors: `Closed` outside of `async with`."""
+        wal: WriteAheadLog
+        """The write-ahead log: `hw.wal("wal")` is a namespace of regions. Errors: `Closed` outside of `async with`."""
     else:
 
         def __getattr__(self, name: str) -> Any:

@@ -51,8 +51,10 @@ class LocalBackend(Backend):
         clock: Clock | None = None,
         settings: Settings | None = None,
         performers: Mapping[str, Any] | None = None,
+        address: str = "",
     ) -> None:
-        self._log, self._clock, self._settings = log, clock or SystemClock(), settings or Settings()
+        """`address`: where this process serves; empty where it does not."""
+        self._log, self._clock, self._settings, self._address = log, clock or SystemClock(), settings or Settings(), address
         self._performers: dict[str, Any] = dict(performers or {})
         self._looking = asyncio.Semaphore(_AT_ONCE)
         self.jobs = Jobs(clock=self._clock, ids=random_id)
@@ -94,7 +96,8 @@ class LocalBackend(Backend):
     def performer(self, part: str) -> Any:
         """The performer of a part."""
         if part not in self._performers:
-            self._performers[part] = load(parts.part_named(part).performs)(log=self._log, clock=self._clock, settings=self._settings)
+            performer = load(parts.part_named(part).performs)
+            self._performers[part] = performer(log=self._log, clock=self._clock, settings=self._settings, address=self._address)
         return self._performers[part]
 
     async def _in_process(self, performer: Any, operation: Operation[R, A], request: R, who: str) -> A:

@@ -18,7 +18,7 @@ from headwater.wire.operation import Operation, Reply
 class LogPerformer:
     """One method for each operation that has no handler of its own in the server."""
 
-    def __init__(self, *, log: LocalLog, clock: Clock | None = None, settings: Settings | None = None) -> None:
+    def __init__(self, *, log: LocalLog, clock: Clock | None = None, settings: Settings | None = None, address: str = "") -> None:
         self.log = log
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:

@@ -23,6 +23,7 @@ T = TypeVar("T")
 _LONGER = 30.0  # seconds that a client waits longer than an operation may take
 _PATIENCE = 30.0  # seconds that a stream waits for a server that restarts
 _AGAIN = 0.25
+_HOT = 64 << 10  # the largest body, in bytes, that shares a connection
 _LIVED = 5.0  # seconds after which a broken stream counts as good: one that breaks at once, again and again, is no headwater server
 
 
@@ -80,12 +81,15 @@ class RemoteBackend(Backend):
         """The answer's body, parsed by `read`. `parts`: another body than the request's own."""
         request.check()
         sent = shape_of(operation).write(request)
-        return self.http.understood(operation.method, sent.path, read, await self._ask(operation, sent, **parts))
+        body = operation.sends(request) if operation.sends is not None else None
+        return self.http.understood(operation.method, sent.path, read, await self._ask(operation, sent, body, **parts))
 
-    async def _ask(self, operation: Operation[R, Any], sent: SentRequest, **parts: Any) -> bytes:
+    async def _ask(self, operation: Operation[R, Any], sent: SentRequest, body: tuple[str, bytes] | None = None, **parts: Any) -> bytes:
         headers = {**sent.headers, **parts.pop("headers", {})}
         if sent.body is not None:
             parts, headers = {"content": sent.body}, {"Content-Type": "application/json", **headers}
+        elif body is not None:
+            parts, headers = {"content": body[1], "hot": len(body[1]) <= _HOT}, {"Content-Type": body[0], **headers}
         patience = None if operation.patience is None else operation.patience + _LONGER
         return await self.http.ask(operation.method, sent.path, params=dict(sent.query), headers=headers, patience=patience, **parts)
 

@@ -82,9 +82,9 @@ def show_record(record: Record, decode: Decoder) -> dict[str, Any]:
     return {
         "offset": record.offset,
         "timestamp": show_time(record.timestamp),
-        "key": _show(record.key, "text" if decode == "json" else decode),
-        "value": _show(record.value, decode),
-        "headers": [[name, _show(value, "text" if decode == "json" else decode)] for name, value in record.headers],
+        "key": show_bytes(record.key, "text" if decode == "json" else decode),
+        "value": show_bytes(record.value, decode),
+        "headers": [[name, show_bytes(value, "text" if decode == "json" else decode)] for name, value in record.headers],
         "mode": _MODES.get(record.mode, record.mode),
         "op": record.op,
     }
@@ -106,9 +106,9 @@ def send_records(records: Sequence[Record]) -> bytes:
 
 def _sendable(record: Record) -> dict[str, Any]:
     return {
-        "key": _show(record.key, "binary"),
-        "value": _show(record.value, "binary"),
-        "headers": [[name, _show(value, "binary")] for name, value in record.headers],
+        "key": show_bytes(record.key, "binary"),
+        "value": show_bytes(record.value, "binary"),
+        "headers": [[name, show_bytes(value, "binary")] for name, value in record.headers],
         "timestamp": record.timestamp,
         "mode": record.mode,
         "op": record.op,
@@ -169,8 +169,8 @@ def _record(sent: _Sent, offset: int | None = None) -> Record:
     timestamp = sent.timestamp if isinstance(sent.timestamp, str | None) else whole("timestamp", sent.timestamp)
     headers: Sequence[tuple[str, msgspec.Raw]] = list(sent.headers.items()) if isinstance(sent.headers, dict) else sent.headers
     record = Record(
-        key=_read(sent.key, "key", free=False),
-        value=_read(sent.value, "value", free=True),
+        key=read_bytes(sent.key, "key", free=False),
+        value=read_bytes(sent.value, "value", free=True),
         headers=tuple(_header(name, value) for name, value in headers),
         timestamp=None if timestamp is None else read_time(timestamp),
         mode=_mode(sent.mode),
@@ -183,7 +183,7 @@ def _record(sent: _Sent, offset: int | None = None) -> Record:
 
 
 def _header(name: str, value: msgspec.Raw) -> Header:
-    return (name, _read(value, f"header {name!r}", free=False))
+    return (name, read_bytes(value, f"header {name!r}", free=False))
 
 
 def _mode(mode: int | float | str) -> int:
@@ -204,7 +204,8 @@ def _within(name: str, number: int | float, most: int) -> int:
 # -- bytes ----------------------------------------------------------------------------------------------------
 
 
-def _show(data: bytes | None, decode: Decoder) -> object:
+def show_bytes(data: bytes | None, decode: Decoder) -> object:
+    """Bytes as JSON, as `decode` says; null for None."""
     if data is None:
         return None
     if decode == "hex":
@@ -224,7 +225,7 @@ def _show(data: bytes | None, decode: Decoder) -> object:
     return {"$binary": binascii.b2a_base64(data, newline=False).decode("ascii")}
 
 
-def _read(raw: msgspec.Raw, what: str, *, free: bool) -> bytes | None:
+def read_bytes(raw: msgspec.Raw, what: str, *, free: bool) -> bytes | None:
     """The bytes meant by a JSON value: text is its UTF-8, `{"$binary": …}` what it says, and where `free` any other JSON is itself."""
     data = bytes(raw)
     first = data[:1]
@@ -256,6 +257,13 @@ def _binary(value: dict[str, object], what: str) -> bytes:
         raise BadInput(f"The {what}'s $binary is no base64: {error}.", hint="Use the standard alphabet, with padding.") from None
 
 
+def binary_of(shown: object) -> bytes:
+    """The bytes that were shown with `decode=binary`. Errors: `BadInput`."""
+    if not isinstance(shown, dict) or "$binary" not in shown:
+        raise BadInput(f"{shown!r:.60} is no $binary.", hint='Bytes are shown as {"$binary": base64}.')
+    return _binary(shown, "payload")
+
+
 def checked_key(key: bytes) -> bytes:
     """The key of a search. Errors: `BadInput` for text, which no record has as its key."""
     if not isinstance(key, bytes | bytearray | memoryview):
@@ -265,17 +273,17 @@ def checked_key(key: bytes) -> bytes:
 
 def show_key(key: bytes) -> str:
     """A key as the parameter `key` of an address: its text, or where that would be taken for something else `{"$binary": base64}`."""
-    shown = _show(checked_key(key), "text")
+    shown = show_bytes(checked_key(key), "text")
     if isinstance(shown, str) and not shown.startswith(_BINARY):
         return shown
-    return msgspec.json.encode(_show(key, "binary")).decode()
+    return msgspec.json.encode(show_bytes(key, "binary")).decode()
 
 
 def read_key(text: str) -> bytes:
     """The key that is meant. Errors: `BadInput`."""
     if not text.startswith(_BINARY):
         return text.encode()
-    return _read(msgspec.Raw(text.encode()), "key", free=False) or b""
+    return read_bytes(msgspec.Raw(text.encode()), "key", free=False) or b""
 
 
 # -- topics ---------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from headwater.wire.problems import MEDIA_TYPE, Problem
 from headwater.wire.request import shape_of
 
 _REF = "#/components/schemas/{name}"
+ITEM = "x-item"  # the schema of what a stream is made of, and of what a job answers with
 _PROBLEMS = {
     400: "The request cannot be done as asked; nothing changed.",
     401: "The token is missing or unknown.",
@@ -27,6 +28,7 @@ _PROBLEMS = {
     415: "The type of the body is not read here.",
     421: "Another process owns it; the hint says where.",
     422: "It has the right form and does not fit what is there: an offset beyond the end, or a message that a sink refuses.",
+    500: "Stored bytes are not what was written, or headwater itself is at fault; the hint says what to do.",
     503: "Not now: the hint says what to do before trying again. With code outcome-unknown the write may or may not be there.",
     504: "A system that was asked did not answer in time.",
     507: "The disk is full: nothing was appended, reading goes on.",
@@ -138,14 +140,14 @@ def _errors(operation: Operation[Any, Any]) -> set[type[HeadwaterError]]:
 def _content(operation: Operation[Any, Any], components: Components) -> dict[str, Any]:
     answer = operation.answer
     if operation.kind == "job":
-        return {"application/json": {"schema": components.of(JobStatus)}}
+        told = {} if answer is None else {ITEM: components.of(answer)}
+        return {"application/json": {"schema": {**components.of(JobStatus), **told}}}
     if answer is None:
         return {}
     if operation.kind == "stream":
         item = getattr(answer, "__name__", "item")
-        components.of(answer)
         text = f"Events whose data is a {item}; `: ping` each 15 seconds." if "event" in operation.media else f"One {item} a line."
-        return {operation.media: {"schema": {"type": "string", "description": text}}}
+        return {operation.media: {"schema": {"type": "string", "description": text, ITEM: components.of(answer)}}}
     if answer is bytes:
         return {operation.media: {"schema": {"type": "string"}}}
     if get_origin(answer) is list:

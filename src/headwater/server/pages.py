@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from headwater.server.openapi import ITEM
+
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
     "code{font:14px/1.4 ui-monospace,monospace;background:#f2f4f5;border-radius:3px;padding:.1em .3em}"
@@ -86,7 +88,10 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _words(schema: Mapping[str, Any]) -> Iterator[str]:
-    if "$ref" in schema:
+    if ITEM in schema:
+        outer = {name: value for name, value in schema.items() if name != ITEM}
+        yield f"{_kind(outer)}, of {_kind(schema[ITEM])}"
+    elif "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         yield f'<a href="#shape-{name}">{name}</a>'
     elif "enum" in schema:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from headwater.core.errors import BadInput
 from headwater.wire.operation import Paging
 
 
@@ -33,7 +34,10 @@ def _start(paging: Paging, items: Sequence[Any], cursor: str) -> int:
         return int(cursor)  # the parameter's pattern has been checked
     words = cursor.rsplit("/", len(paging.by) - 1)
     if items:
-        words = [type(value)(word) for word, value in zip(words, _key(paging, items[0]), strict=True)]
+        try:
+            words = [type(value)(word) for word, value in zip(words, _key(paging, items[0]), strict=True)]
+        except ValueError:
+            raise BadInput(f"`cursor` cannot be {cursor!r}.", hint="Give the `next` of the page before.") from None
     return sum(1 for item in items if _key(paging, item) <= tuple(words))
 
 

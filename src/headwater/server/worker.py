@@ -27,7 +27,7 @@ from headwater.server.connections import Connections, Limits
 from headwater.server.forward import Forwarding
 from headwater.server.handlers import Handlers
 from headwater.server.http_server import HttpServer
-from headwater.server.listening import descriptors_for
+from headwater.server.listening import descriptors_for, url_of
 from headwater.server.openapi import document
 from headwater.server.own import OWN, OwnHandlers
 from headwater.server.route import Route
@@ -71,7 +71,8 @@ class Worker:
         """
         metrics, settings = Metrics(), self._settings.server
         log = local_log(self._settings, self._settings.data, self._clock, metrics.log)
-        backend = LocalBackend(log, clock=self._clock, settings=self._settings)
+        address = next((url_of(one, tls=self._certificate is not None) for one in sockets if one.family != socket.AF_UNIX), "")
+        backend = LocalBackend(log, clock=self._clock, settings=self._settings, address=address)
         limits = Limits.of(settings, descriptors=descriptors_for(settings.max_connections))
         grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
         public, app, own = self._app(log, backend, metrics)

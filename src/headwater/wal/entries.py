@@ -78,6 +78,11 @@ class EntryReader:
         self._at = 0
         self._error: HeadwaterError | None = None
 
+    @property
+    def left(self) -> int:
+        """How many entries are still to be read."""
+        return len(self._places.offsets) - self._at
+
     async def next_batch(self) -> list[LogEntry]:
         """Up to `batch` entries; empty at the end. Errors: `OffsetGone` where a clean has removed them; `Damaged`."""
         if self._error is not None:

@@ -272,9 +272,11 @@ class RegionManager:
     # -- metrics --------------------------------------------------------------------------------------------------
 
     def readings(self) -> Iterator[RegionReading]:
-        """What the open regions hold, for the metrics."""
+        """What the open regions hold, for the metrics. Called in a thread."""
         for number, known in list(self._open.items()):
             counts = known.region.look(StateCounts)
+            if not known.mean and counts.live:  # it was empty when it was opened
+                known.mean = mean_size(self._log, known.region.topics.data)
             begin, end = counts.pins.pinned
             yield RegionReading(
                 self.namespace, number, counts.live, round(counts.live * known.mean), end - begin, round((end - begin) * known.mean)

@@ -48,7 +48,8 @@ def placed(where: Place, text: str, **more: Any) -> msgspec.Meta:
 
 
 def described(text: str, *, least: int | None = None, most: int | None = None, pattern: str | None = None, **extra: Any) -> msgspec.Meta:
-    """The description of a field. `extra`: `time=True` for milliseconds that may be written as ISO 8601."""
+    """The description of a field. `extra`: `time=True` for milliseconds that may be written as ISO 8601; `unsigned=True` for a number of
+    64 bits, in the path or the query."""
     if pattern is not None:
         return msgspec.Meta(description=text, pattern=pattern, extra=extra or None)
     return msgspec.Meta(description=text, ge=least, le=most, extra=extra or None)
@@ -105,6 +106,8 @@ class Operation(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True, eq=Fal
     """Seconds that it may take; None: as long as it takes. Clients wait half a minute longer."""
     content: Mapping[str, Schema] = {}
     """Bodies by media type, where a body is not the JSON object of the request's other fields."""
+    sends: Callable[[R], tuple[str, bytes]] | None = None
+    """Makes such a body of a request, for the client: its media type, and its bytes."""
     media: str = "application/json"
     """The type of the answer; operations of one address differ in it, and the client's Accept chooses."""
 

@@ -14,8 +14,9 @@ from headwater.wire.json import LARGEST
 from headwater.wire.operation import Place, Request
 from headwater.wire.times import read_time
 
+_LARGEST_ID = (1 << 64) - 1  # of a number that is described as `unsigned`: msgspec knows no bound above LARGEST
 ParameterKind = Literal["number", "text", "time", "flag"]
-_NUMBER = re.compile(r"([0-9]{1,19})(?:\.0+)?")  # 3.0 is a whole number, to JSON Schema as to people
+_NUMBER = re.compile(r"([0-9]{1,20})(?:\.0+)?")  # 3.0 is a whole number, to JSON Schema as to people
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +160,7 @@ def _parameter(field: msgspec.structs.FieldInfo, kind: Any, meta: msgspec.Meta |
         default=None if default is msgspec.NODEFAULT else default,
         required=default is msgspec.NODEFAULT,
         least=0 if meta.ge is None else int(meta.ge),
-        most=LARGEST if meta.le is None else int(meta.le),
+        most=_LARGEST_ID if extra.get("unsigned") else LARGEST if meta.le is None else int(meta.le),
         choices=choices,
         pattern=meta.pattern or "",
     )

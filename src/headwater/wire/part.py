@@ -21,7 +21,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The attribute of the door: `hw.<door>`."""
     operations: tuple[Operation[Any, Any], ...]
     performs: str
-    """The class that performs the operations in this process: `Performer(log, clock, settings)`, by keyword."""
+    """The class that performs the operations in this process: `Performer(log, clock, settings, address)`, by keyword. `address`: where
+    this process serves; empty where it does not."""
     offers: str
     """The class of the door's object: `Offered(backend)`."""
     handlers: str = ""

@@ -6,6 +6,7 @@ import pytest
 
 from headwater.core.config import Config, Flag, Origin, load
 from headwater.core.errors import BadConfig
+from headwater.core.sections import ANY_NAME
 from headwater.core.settings import MASK, KafkaSettings, Passed, Settings, every_setting
 
 
@@ -319,8 +320,9 @@ def test_what_is_shown_can_be_written_back(tmp_path: Path) -> None:
             continue
         text = ",".join(value) if isinstance(value, list) else str(value)
         again = loaded(tmp_path, {"HEADWATER_" + key.replace(".", "__").upper(): text})
-        assert shown(again, key) == value
-        assert origin(again, key).startswith("HEADWATER_")
+        named = key.replace(f".{ANY_NAME}.", f".{ANY_NAME.lower()}.")  # of a section by name, that of the one that is called so
+        assert shown(again, named) == value
+        assert origin(again, named).startswith("HEADWATER_")
 
 
 def test_an_origin_reads_well() -> None:

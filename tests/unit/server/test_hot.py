@@ -11,6 +11,7 @@ import pytest
 
 from headwater import parts
 from headwater.client.local import LocalLog, local_log
+from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import SystemClock
 from headwater.core.errors import DiskFull, OutcomeUnknown
 from headwater.core.metrics import HttpMetrics, Metrics
@@ -23,6 +24,7 @@ from headwater.server.hot import HotAnswer, HotCall, HotPath, Pending
 from headwater.server.http_server import HttpServer
 from headwater.testing.app import app_over
 from headwater.testing.sockets import answers, listening, pieces_of
+from headwater.wal.settings import RegionSettings
 
 pytestmark = pytest.mark.anyio
 WRITER, READER, SHOP = "w" * 20, "r" * 20, "s" * 20
@@ -175,6 +177,51 @@ SHORT_READS = {
 SHORT = {"one", "a list", "lines", "nothing", "too large a record", "encoded", "writer", "shop inside"}
 
 
+_WAL = b"/wal/wal/7/tables/1/entries"
+RAW = b"Content-Type: application/octet-stream\r\n"
+PAYLOADS = b'{"payloads": ["a", {"$binary": "AP8="}, {"n": 1}]}'
+WRITES = {
+    "json": request(_WAL, body=PAYLOADS),
+    "lines": request(_WAL, headers=LINES, body=b'"a"\n{"$binary": "AP8="}\n'),
+    "raw": request(_WAL, headers=RAW, body=b"\x00\xff"),
+    "raw and empty": request(_WAL, headers=RAW, body=b""),
+    "the largest table": request(b"/wal/wal/7/tables/18446744073709551615/entries", body=PAYLOADS),
+    "no payloads": request(_WAL, body=b'{"payloads": []}'),
+    "no lines": request(_WAL, headers=LINES, body=b"\n"),
+    "bad json": request(_WAL, body=b"{"),
+    "null": request(_WAL, body=b'{"payloads": [null]}'),
+    "a list": request(_WAL, body=b'["a"]'),
+    "a form": request(_WAL, headers=b"Content-Type: application/x-www-form-urlencoded\r\n"),
+    "charset": request(_WAL, headers=b"Content-Type: application/json; charset=utf-8\r\n", body=PAYLOADS),
+    "idempotency key": request(_WAL, headers=b"Idempotency-Key: a\r\n", body=PAYLOADS),
+    "a timeout": request(_WAL + b"?timeout=5s", body=PAYLOADS),
+    "no timeout": request(_WAL + b"?timeout=5", body=PAYLOADS),
+    "query": request(_WAL + b"?x=1", body=PAYLOADS),
+    "too large a table": request(b"/wal/wal/7/tables/18446744073709551616/entries", body=PAYLOADS),
+    "leading zero": request(b"/wal/wal/07/tables/1/entries", body=PAYLOADS),
+    "no table": request(b"/wal/wal/7/tables/x/entries", body=PAYLOADS),
+    "unknown region": request(b"/wal/wal/8/tables/1/entries", body=PAYLOADS),
+    "unknown namespace": request(b"/wal/other/7/tables/1/entries", body=PAYLOADS),
+    "no namespace": request(b"/wal/a_b/7/tables/1/entries", body=PAYLOADS),
+    "encoded": request(b"/wal/%77al/7/tables/1/entries", body=PAYLOADS),
+    "too large a record": request(_WAL, headers=RAW, body=b"x" * 5_000),
+    "too large a body": request(_WAL, headers=RAW, body=b"x" * 12_000),
+}
+SHORT_WRITES = {"json", "lines", "raw", "raw and empty", "the largest table", "encoded", "too large a record"}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_write_to_a_region_is_answered_as_on_the_long_way(name: str, log: LocalLog) -> None:
+    performer = WalPerformer(log=log)
+    app = app_over(log, hosts=HOSTS, performers={"wal": performer})
+    await (await performer.manager("wal")).open(7, create=RegionSettings(max_record="4KiB"))
+    sent, hot = WRITES[name], Counting(app.hot)
+    short, long = [re.sub(rb'"sequence":[0-9]+', b"", await asked(app, way, sent)) for way in (hot, None)]
+    assert short == long
+    assert bool(hot.begun) == (name in SHORT_WRITES)
+    await performer.aclose()
+
+
 @pytest.mark.parametrize("name", [*APPENDS, *GUARDED])
 async def test_an_append_is_answered_as_on_the_long_way(name: str, log: LocalLog, tokens: Tokens) -> None:
     guarded = name in GUARDED
@@ -232,7 +279,7 @@ async def test_streams_of_the_same_address_are_the_applications(log: LocalLog) -
 
 async def test_every_hot_operation_is_compared_here(log: LocalLog) -> None:
     """A new hot operation must bring its cases."""
-    assert {route.operation.id for route in app_over(log).hot.routes} == {"log_append", "log_bounds", "log_read"}
+    assert {route.operation.id for route in app_over(log).hot.routes} == {"log_append", "log_bounds", "log_read", "wal_write"}
 
 
 async def test_pipelined_appends_share_a_sync_and_are_answered_in_order(log: LocalLog) -> None:

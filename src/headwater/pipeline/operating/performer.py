@@ -49,7 +49,7 @@ class PipelinePerformer:
 
     SLOW = "Use a simpler expression."
 
-    def __init__(self, *, log: object = None, clock: Clock | None = None, settings: Settings | None = None) -> None:
+    def __init__(self, *, log: object = None, clock: Clock | None = None, settings: Settings | None = None, address: str = "") -> None:
         self._clock = clock or SystemClock()
         self._all: dict[str, _Kept] = {}
         self._mutex = threading.Lock()

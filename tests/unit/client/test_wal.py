@@ -1,0 +1,366 @@
+"""The door's write-ahead log, over a directory and over HTTP: the same calls, the same answers, the same errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater
+from headwater.client.backend import Backend
+from headwater.client.forwarding import ForwardingBackend
+from headwater.client.local import local_log
+from headwater.client.local_backend import LocalBackend
+from headwater.client.remote import remote_log
+from headwater.client.wal import OneRegion, WriteAheadLog
+from headwater.client.wal_performer import WalPerformer
+from headwater.core.clock import SystemClock
+from headwater.core.errors import (
+    AlreadyExists,
+    BadBounds,
+    BadInput,
+    Closed,
+    Differs,
+    Fenced,
+    MetaLost,
+    NotOwner,
+    OffsetGone,
+    RegionNotFound,
+    TooLarge,
+    UnknownTable,
+)
+from headwater.core.settings import Settings
+from headwater.testing.app import app_over
+from headwater.testing.scripted import served
+from headwater.wal.answers import TableMarked
+from headwater.wal.bounds import Excluded, Included
+from headwater.wal.settings import RegionSettings
+
+pytestmark = pytest.mark.anyio
+MAX = 2**64 - 1
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+async def performer(data: Path) -> AsyncIterator[WalPerformer]:
+    """Where the operations are performed: in this process, or behind HTTP."""
+    log = local_log(Settings(), data, SystemClock())
+    await log.open()
+    made = WalPerformer(log=log)
+    yield made
+    await made.aclose()
+    await log.aclose()
+
+
+@pytest.fixture(params=["directory", "http"])
+async def backend(request: pytest.FixtureRequest, performer: WalPerformer) -> AsyncIterator[Backend]:
+    log = performer._log
+    if request.param == "directory":
+        yield LocalBackend(log, performers={"wal": performer})
+        return
+    async with served(app_over(log, performers={"wal": performer})) as url:
+        remote = remote_log(url, token=None, clock=SystemClock())
+        yield ForwardingBackend(remote.backend, connect=lambda address: remote.backend)
+        await remote.aclose()
+
+
+@pytest.fixture
+def wal(backend: Backend) -> WriteAheadLog:
+    return WriteAheadLog(backend)
+
+
+@pytest.fixture
+async def region(wal: WriteAheadLog) -> OneRegion:
+    return await wal("wal").open(7, create=True)
+
+
+async def payloads(entries: Any) -> list[bytes]:
+    return [entry.payload async for entry in entries]
+
+
+async def test_what_is_written_is_read_between_bounds(region: OneRegion) -> None:
+    written = [b"", b"\x00\xff", "ä".encode(), b'{"$binary": "x"}']
+    assert await region.write(1, written) == 4
+    assert await region.write(1, [b"five"], timeout=30) == 5
+    assert await region.write(MAX, [b"last"]) == 1
+    assert await payloads(region.read(1)) == [*written, b"five"]
+    assert [(entry.table, entry.sequence, entry.offset) async for entry in region.read(1, Excluded(3), Included(5))] == [
+        (1, 4, 0),
+        (1, 5, 1),
+    ]
+    assert await payloads(region.read(9)) == []
+    assert [(entry.table, entry.sequence) async for entry in region.scan()] == [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (MAX, 1)]
+    assert await payloads(region.scan(tables=[MAX, 9])) == [b"last"]
+    assert await payloads(region.scan(tables=[])) == []
+    assert [await region.sequence_num(table) for table in (1, MAX, 9)] == [5, 1, 0]
+
+
+async def test_batches_end_where_the_reader_began_and_errors_stay(region: OneRegion) -> None:
+    await region.write(1, [b"%d" % number for number in range(250)])
+    stream = region.read(1, batch=100)
+    assert len(await stream.next_batch()) == 100
+    await region.write(1, [b"later"])
+    assert [len(await stream.next_batch()) for _ in range(3)] == [100, 50, 0]
+    for wrong in (0, -1, "x"):
+        with pytest.raises(BadInput):
+            region.read(1, batch=wrong)  # type: ignore[arg-type]
+    gone = WriteAheadLog(region._backend)("wal")[8].scan()
+    for _ in range(2):
+        with pytest.raises(RegionNotFound):
+            await gone.next_batch()
+
+
+async def test_a_reader_that_a_clean_overtakes_never_ends_early(region: OneRegion, backend: Backend) -> None:
+    for _ in range(600):
+        await region.write(1, [b"x" * 2000])
+    stream = region.read(1, batch=10)
+    seen, error = len(await stream.next_batch()), None
+    await region.mark_delete_up_to(1, 600)
+    assert (await region.clean()).removed > 0
+    try:
+        while entries := await stream.next_batch():
+            seen += len(entries)
+    except OffsetGone as gone:
+        error = gone
+        with pytest.raises(OffsetGone):
+            await stream.next_batch()
+    if isinstance(backend, LocalBackend):
+        assert error is not None
+    else:  # what was under way already comes, which may be everything
+        assert seen == 600 or error is not None
+
+
+async def test_marks_drops_and_moves(region: OneRegion) -> None:
+    await region.write(1, [b"a", b"b", b"c"])
+    await region.write(2, [b"x"])
+    assert await region.mark_delete_up_to(1, 2, dry_run=True) == TableMarked(table=1, sequence=2, clamped=False, dry_run=True)
+    assert await region.mark_delete_up_to(1, 2) == TableMarked(table=1, sequence=2, clamped=False)
+    assert await region.mark_delete_up_to(1, 1) == TableMarked(table=1, sequence=2, clamped=False)
+    assert await region.mark_delete_up_to(1, MAX, dry_run=True) == TableMarked(table=1, sequence=3, clamped=True, dry_run=True)
+    assert (await region.move(1, dry_run=True)).entries == 1
+    assert (await region.move(1)).entries == 1
+    assert await payloads(region.scan()) == [b"x", b"c"]
+    states = [(one.table, one.last, one.flushed, one.live) for one in await region.tables()]
+    assert states == [(1, 3, 2, 1), (2, 1, 0, 1)]
+    assert (await region.drop_table(1, dry_run=True)).live == 1
+    assert (await region.drop_table(1)).live == 1
+    assert [one.table for one in await region.tables()] == [2]
+    assert await region.write(1, [b"new"]) == 1
+    for call in (lambda: region.mark_delete_up_to(9, 1), lambda: region.drop_table(9), lambda: region.move(9)):
+        with pytest.raises(UnknownTable, match="headwater wal tables wal/7"):
+            await call()
+
+
+async def test_looking_creates_nothing_and_needs_no_ownership(wal: WriteAheadLog, performer: WalPerformer) -> None:
+    region = wal("wal")[7]
+    looks: list[Callable[[], Awaitable[Any]]] = [
+        region.statistics,
+        region.tables,
+        region.why,
+        region.verify,
+        lambda: region.sequence_num(1),
+        lambda: payloads(region.scan()),
+        lambda: payloads(region.read(1)),
+        lambda: anext(region.events()),  # type: ignore[call-overload]
+    ]
+    changes: list[Callable[[], Awaitable[Any]]] = [
+        lambda: region.write(1, [b"x"]),
+        lambda: region.mark_delete_up_to(1, 1),
+        lambda: region.drop_table(1),
+        lambda: region.move(1),
+        lambda: region.clean(),
+        lambda: region.clean(dry_run=True),
+        lambda: region.recover(),
+        lambda: wal("wal").open(7),
+        lambda: wal("wal").open(7, take_over=True),
+        lambda: region.close(),
+    ]
+    for call in [*looks, *changes]:
+        with pytest.raises(RegionNotFound, match="headwater wal create wal/7"):
+            await call()
+    assert await wal.regions() == []
+    await wal("wal").create(7)
+    for look in looks[:-1]:
+        await look()
+    assert (await region.statistics()).open is False
+    assert (await performer.manager("wal")).regions() == []
+
+
+async def test_regions_are_made_and_listed(wal: WriteAheadLog) -> None:
+    made = await wal("a").create(1, RegionSettings(segment="1MiB"))
+    assert (made.namespace, made.region, made.settings["segment"]) == ("a", 1, "1MiB")
+    await wal("b").create(MAX)
+    await wal("b").create(5)
+    assert await wal("a").create(1) == made
+    assert [(one.namespace, one.region) for one in await wal.regions()] == [("a", 1), ("b", 5), ("b", MAX)]
+    assert [one.region for one in await wal("b").regions()] == [5, MAX]
+    assert list(await wal.regions_of("none")) == []
+    with pytest.raises(AlreadyExists):
+        await wal("a").create(1, RegionSettings(segment="2MiB"))
+    for wrong in (RegionSettings(segment="big"), {"segment": "1MiB"}):
+        with pytest.raises(BadInput):
+            await wal("a").create(2, wrong)  # type: ignore[arg-type]
+
+
+async def test_statistics_why_and_verify_tell_of_it(region: OneRegion) -> None:
+    await region.write(9, [b"old"])
+    for _ in range(10):
+        await region.write(1, [b"x" * 100])
+    await region.mark_delete_up_to(1, 10)
+    found = await region.why()
+    assert (found.table, found.entries) == (9, 12)
+    assert found.advice[1].endswith("`headwater wal move wal/7 9`.")
+    shown = await region.statistics()
+    assert (shown.tables, shown.live_entries, shown.pinned_entries, shown.open, shown.owner) == (2, 1, 12, True, "this process")
+    assert (await region.verify()).compared == "full scan"
+    await region.move(9)
+    assert (await region.clean(dry_run=True)).removed == 12
+    assert (await region.clean()).start == 12
+    assert (await region.verify()).compared == "older snapshot"
+
+
+async def test_a_wrong_state_is_told(region: OneRegion, performer: WalPerformer) -> None:
+    await region.write(1, [b"x", b"y"])
+    opened = performer.opened("wal", 7)
+    assert opened is not None
+    with opened._writer.locked:
+        opened._writer.meta.tables[1].mark(2)
+    await opened.snapshot()
+    with pytest.raises(Differs, match="table 1 has marked 2"):
+        await region.verify()
+
+
+async def test_a_lost_beginning_is_accepted_only_when_that_is_said(region: OneRegion, performer: WalPerformer) -> None:
+    await region.write(1, [b"a"])
+    opened = performer.opened("wal", 7)
+    assert opened is not None
+    opened._owned.writer.roll()
+    await region.write(1, [b"b"])
+    opened._owned.writer.delete_before(1)
+    await region.close()
+    again = WriteAheadLog(region._backend)("wal")[7]
+    for call in (again.tables, again.recover, lambda: again.write(1, [b"c"])):
+        with pytest.raises(MetaLost, match="--accept-loss"):
+            await call()
+    told = await again.recover(accept_loss=True, dry_run=True)
+    assert (told.lost, told.live, told.dry_run) == (True, 1, True)
+    assert (await again.recover(accept_loss=True)).lost
+    assert await payloads(again.read(1)) == [b"b"]
+    assert await again.write(1, [b"c"]) == 3
+    await again.close()
+    assert not (await WriteAheadLog(region._backend)("wal")[7].recover()).lost
+
+
+async def test_events_come_as_they_happen_and_go_on_behind_an_id(region: OneRegion) -> None:
+    await region.write(1, [b"a", b"b"])
+    await region.write(2, [b"c"])
+    seen = []
+    async for event in region.events(after=0):
+        seen.append((event.kind, event.table, event.first, event.last))
+        if len(seen) == 1:
+            await region.mark_delete_up_to(1, 2)
+        elif len(seen) == 2:
+            await region.move(2)
+        elif len(seen) == 3:
+            await region.clean()
+        elif len(seen) == 4:
+            await region.drop_table(2)
+        elif len(seen) == 5:
+            break
+    kinds = [("write", 2, 1, 1), ("mark", 1, None, 2), ("move", 2, 1, 1), ("clean", None, None, None), ("drop", 2, None, 1)]
+    assert seen == kinds
+
+
+async def test_closing_lets_others_own_it_and_refuses_calls(wal: WriteAheadLog, region: OneRegion, performer: WalPerformer) -> None:
+    await region.write(1, [b"a"])
+    await region.close_gracefully()
+    await region.close()
+    assert performer.opened("wal", 7) is None
+    with pytest.raises(Closed):
+        await region.write(1, [b"b"])
+    with pytest.raises(Closed):
+        region.scan()
+    again = await wal("wal").open(7)
+    assert await again.write(1, [b"b"]) == 2
+
+
+async def test_another_process_owns_it(data: Path, wal: WriteAheadLog, region: OneRegion) -> None:
+    await region.write(1, [b"a"])
+    async with headwater.open(data) as other:
+        theirs = other.wal("wal")
+        with pytest.raises(NotOwner):
+            await theirs.open(7)
+        assert await payloads(theirs[7].scan()) == [b"a"]
+        assert "process" in (await theirs[7].statistics()).owner
+        taken = await theirs.open(7, take_over=True)
+        with pytest.raises(Fenced):
+            await region.write(1, [b"b"])
+        with pytest.raises(NotOwner):
+            await region.write(1, [b"b"])
+        assert await taken.write(1, [b"c"]) == 2
+    assert await region.write(1, [b"d"]) == 3
+
+
+BAD: list[tuple[type[Exception], Callable[[OneRegion], Any]]] = [
+    (BadInput, lambda region: region.write(1, [])),
+    (BadInput, lambda region: region.write(1, b"abc")),
+    (BadInput, lambda region: region.write(1, ["text"])),  # type: ignore[list-item]
+    (BadInput, lambda region: region.write(-1, [b"x"])),
+    (BadInput, lambda region: region.write(MAX + 1, [b"x"])),
+    (BadInput, lambda region: region.write(True, [b"x"])),
+    (BadInput, lambda region: region.write("1", [b"x"])),  # type: ignore[arg-type]
+    (BadInput, lambda region: region.write(1, [b"x"], timeout=0)),
+    (BadInput, lambda region: region.write(1, [b"x"], timeout="5s")),  # type: ignore[arg-type]
+    (TooLarge, lambda region: region.write(1, [b"x" * 9000])),
+    (BadInput, lambda region: region.mark_delete_up_to(1, -1)),
+    (BadInput, lambda region: region.mark_delete_up_to(1, MAX + 1)),
+    (BadInput, lambda region: region.sequence_num(-1)),
+    (BadBounds, lambda region: region.read(1, Included(3), Included(2))),
+    (BadBounds, lambda region: region.read(1, Excluded(MAX))),
+    (BadBounds, lambda region: region.read(1, "min", Excluded(0))),
+    (BadInput, lambda region: region.read(-1)),
+    (BadInput, lambda region: region.scan(tables=[-1])),
+]
+
+
+async def test_wrong_input_is_refused_and_the_region_goes_on(wal: WriteAheadLog) -> None:
+    region = await wal("wal").open(7, create=RegionSettings(max_record="8KiB"))
+    for error, call in BAD:
+        with pytest.raises(error):
+            given = call(region)
+            await given
+    for wrong in ("", "a_b", "x" * 101, 5, None):
+        with pytest.raises(BadInput):
+            wal(wrong)  # type: ignore[arg-type]
+    for number in (-1, MAX + 1, "7", True):
+        with pytest.raises(BadInput):
+            wal("wal")[number]  # type: ignore[index]
+    with pytest.raises(TypeError, match="is no list"):
+        iter(wal("wal"))
+    assert await region.write(1, [b"x"]) == 1
+
+
+async def test_writers_share_and_are_numbered_in_order(region: OneRegion) -> None:
+    async def writer(table: int) -> list[int]:
+        return [await region.write(table, [b"x"]) for _ in range(20)]
+
+    assert await asyncio.gather(*(writer(table) for table in range(10))) == [list(range(1, 21))] * 10
+
+
+def test_plain_code_uses_it_without_await(data: Path) -> None:
+    with headwater.open_blocking(data, create=True) as hw:
+        region = hw.wal("wal").open(7, create=True)
+        assert region.write(1, [b"a", b"b"]) == 2
+        assert [entry.payload for entry in region.read(1, Excluded(1))] == [b"b"]
+        assert [len(region.scan(batch=1).next_batch()), region.sequence_num(1)] == [1, 2]
+        region.close_gracefully()
+        with pytest.raises(Closed):
+            region.write(1, [b"c"])
+        assert [one.region for one in hw.wal("wal").regions()] == [7]
