@@ -25,14 +25,15 @@ class RocksDb:
         self._process, self._said = process, said
         self.version = str(self._answer()["version"])
 
-    def writes(self, threads: int, each: int, key: int, value: int) -> Sample:
-        """So many threads that each write so many records, and wait until each is synced. Errors: `Differs` where one is missing."""
+    def writes(self, threads: int, each: int, key: int, value: int, *, batch: int = 1) -> Sample:
+        """So many threads that each write so many batches of records, and wait until each is synced. Errors: `Differs`."""
         assert self._process.stdin is not None
-        print(json.dumps({"threads": threads, "each": each, "key": key, "value": value}), file=self._process.stdin, flush=True)
+        asked = {"threads": threads, "each": each, "key": key, "value": value, "batch": batch}
+        print(json.dumps(asked), file=self._process.stdin, flush=True)
         answer = self._answer()
         if "error" in answer:
             raise Differs(f"RocksDB failed: {answer['error']}", hint="See bench/peers/rocksdb_writes.py.")
-        return Sample(threads * each, float(answer["seconds"]), float(answer["cpu"]))
+        return Sample(threads * each * batch, float(answer["seconds"]), float(answer["cpu"]))
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

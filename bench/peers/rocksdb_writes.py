@@ -1,6 +1,7 @@
 """Writes into RocksDB. Runs in the peers' environment and imports nothing of headwater's: a request per line comes in, an answer goes out.
 
-A request is {"threads", "each", "key", "value"}: counts, and lengths in bytes; the answer {"seconds", "cpu"}.
+A request is {"threads", "each", "key", "value", "batch"}: counts, lengths in bytes, and how many records each write has. The answer is
+{"seconds", "cpu"}.
 """
 
 from __future__ import annotations
@@ -13,21 +14,29 @@ from importlib.metadata import version
 from threading import Barrier
 from typing import Any
 
-from rocksdict import Options, Rdict, WriteOptions
+from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
 Asked = dict[str, int]
 
 
 def writes(database: Rdict, asked: Asked, first: int) -> tuple[float, float]:
     """Threads begin together, and every write is synced before it returns. Elapsed seconds, and seconds of the processor."""
-    threads, each, value = asked["threads"], asked["each"], bytes(asked["value"])
+    threads, each, batch, value = asked["threads"], asked["each"], asked["batch"], bytes(asked["value"])
     start = Barrier(threads + 1)
 
     def write(thread: int) -> None:
-        keys = [(first + thread * each + number).to_bytes(asked["key"], "big") for number in range(each)]
+        begin = first + thread * each * batch
+        keys = [number.to_bytes(asked["key"], "big") for number in range(begin, begin + each * batch)]
         start.wait()
-        for key in keys:
-            database.put(key, value)
+        if batch == 1:
+            for key in keys:
+                database.put(key, value)
+            return
+        for at in range(0, len(keys), batch):
+            several = WriteBatch(raw_mode=True)
+            for key in keys[at : at + batch]:
+                several.put(key, value)
+            database.write(several)
 
     with ThreadPoolExecutor(threads) as pool:
         done = [pool.submit(write, thread) for thread in range(threads)]
@@ -36,7 +45,7 @@ def writes(database: Rdict, asked: Asked, first: int) -> tuple[float, float]:
         for one in done:
             one.result()
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    for number in (first, first + threads * each - 1):
+    for number in (first, first + threads * each * batch - 1):
         assert database[number.to_bytes(asked["key"], "big")] == value
     return seconds, cpu
 
@@ -57,7 +66,7 @@ def main() -> None:
             answer: dict[str, Any] = {"seconds": seconds, "cpu": cpu}
         except Exception as problem:  # told to whoever asked
             answer = {"error": f"{type(problem).__name__}: {problem}"}
-        first += asked["threads"] * asked["each"]
+        first += asked["threads"] * asked["each"] * asked["batch"]
         print(json.dumps(answer), flush=True)
     database.close()
 

@@ -51,19 +51,26 @@ def writing(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
             Side("one payload each", lambda: _region(log, _THREADS, each, time.perf_counter)),
             mark.ratio(10),
         )
-        yield from _beside_rocksdb(log, each)
+        yield from _beside_rocksdb(log, sizes, each)
 
 
-def _beside_rocksdb(log: EmbeddedLog, each: int) -> Iterator[Case | Skipped]:
-    name = f"wal {_THREADS} writers beside RocksDB"
+def _beside_rocksdb(log: EmbeddedLog, sizes: Sizes, each: int) -> Iterator[Case | Skipped]:
+    name, value = f"wal {_THREADS} writers beside RocksDB", len(EMPTY) + PAYLOAD
     try:
         with rocksdb.started(log.data) as peer:
             yield Case(
                 name,
                 "write",
                 Side("region.write", lambda: _region(log, _THREADS, each, time.perf_counter)),
-                Side(f"rocksdict {peer.version}, synced", lambda: peer.writes(_THREADS, each, KEY_LENGTH, PAYLOAD + len(EMPTY))),
+                Side(f"rocksdict {peer.version}, synced", lambda: peer.writes(_THREADS, max(1, each // 4), KEY_LENGTH, value)),
                 mark.ratio(2),
+                rounds=sizes.few,
+            )
+            yield Case(
+                f"wal {_THREADS} writers beside RocksDB's batches of {_THREADS}",
+                "write",
+                Side("region.write", lambda: _region(log, _THREADS, each, time.perf_counter)),
+                Side(f"rocksdict {peer.version}, synced", lambda: peer.writes(1, each, KEY_LENGTH, value, batch=_THREADS)),
             )
     except Unavailable as problem:
         yield Skipped(name, str(problem))

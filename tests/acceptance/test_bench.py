@@ -14,15 +14,16 @@ import pytest
 from bench.__main__ import BENCHMARKS, main
 from bench.case import Case, Peak, Sample, Side
 from bench.floor import BareWrites, bare_read
-from bench.mark import Mark, both, memory, own_time, rate, ratio, ratio_on_slow_disks, time
+from bench.mark import Mark, both, memory, own_time, rate, ratio, ratio_on_slow_disks, size, slowdown, time
+from bench.peers import environment
 from bench.place import Place
 from bench.report import shown
 from bench.rounds import Measured, Spread, measure
 from bench.sizes import TINY, Sizes
 
-from headwater.core.errors import Differs
+from headwater.core.errors import Differs, Unavailable
 
-SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "spark", "sql"})
+SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "spark", "sql", "wal"})
 
 
 def run(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
@@ -57,6 +58,21 @@ def test_it_runs_and_gives_ratios_and_json(name: str, tmp_path: Path) -> None:
         assert found["machine"][moment]["sync_p50_us"] > 0
         assert len(found["machine"][moment]["load_average"]) == 3
     assert not list(tmp_path.iterdir()), "a run leaves nothing but what it was asked to write"
+
+
+def test_regions_are_measured_where_their_peer_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise Unavailable("There is no network.", hint="Look.")
+
+    monkeypatch.setattr(environment, "python", none)
+    found, said = run(tmp_path, "wal")
+    assert [one["name"] for one in found["skipped"]] == ["wal 64 writers beside RocksDB"]
+    assert "There is no network." in said
+    names = " ".join(case["name"] for case in found["cases"])
+    for what in ("1 callers", "64 callers", "1024 callers", "batches", "open", "snapshot per", "memory per", "read of", "p99"):
+        assert what in names
+    assert all(case["ratio"]["low"] > 0 for case in found["cases"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_json_a_file_is_written_and_the_table_printed(tmp_path: Path) -> None:
@@ -150,6 +166,10 @@ def test_a_ratio_is_taken_pair_by_pair() -> None:
         (own_time(20e-6), 39_000, 200_000, False),
         (memory(1.25), 0.8, 1, True),
         (memory(1.25), 0.7, 1, False),
+        (slowdown(4), 0.25, 1, True),
+        (slowdown(4), 0.24, 1, False),
+        (size(4), 0.25, 9, True),
+        (size(4), 0.24, 9, False),
         (both(ratio(0.5), rate(10, "")), 10, 20, True),
         (both(ratio(0.5), rate(10, "")), 9, 18, False),
         (both(ratio(0.5), rate(10, "")), 10, 21, False),

@@ -399,6 +399,6 @@ def _recovered(found: Recovered, counts: StateCounts, *, dry_run: bool = False) 
         records=found.records,
         watermark=counts.pins.watermark,
         problems=found.problems,
-        lost=found.lost,
+        lost=found.accepted,
         dry_run=dry_run,
     )

@@ -11,7 +11,7 @@ counts when every chunk of it is there and whole. A reader that does not know th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import google_crc32c
 import msgspec
@@ -29,6 +29,7 @@ _OVERHEAD = 64  # bytes of a chunk beside its tables and its piece of the map, a
 _CRC_LENGTH = 5
 _SIGNED = 1 << 63
 _NUMBERS = 5  # of a table
+TableRow = tuple[int, int, int, int, int | None]  # table, next, marked, watermark, safe offset
 
 
 class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +42,7 @@ class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     number: int
     count: int
-    tables: tuple[tuple[int, int, int, int, int | None], ...]  # table, next, marked, watermark, safe offset
+    tables: tuple[TableRow, ...]
     map: bytes
 
 
@@ -121,7 +122,7 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
     if not value or value[:1] != _VERSION:
         raise MalformedRecord("it has no value" if not value else f"its value has version {value[0]}; this headwater knows version 0")
     numbers: dict[int, int] = {}
-    tables: list[tuple[int, int, int, int, int | None]] = []
+    tables: list[TableRow] = []
     offsets, further = b"", False
     for field, found in _fields(value, 1):
         further = further or field > _TABLE
@@ -148,7 +149,7 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
     )
 
 
-def _decoded_table(data: bytes) -> tuple[tuple[int, int, int, int, int | None], bool]:
+def _decoded_table(data: bytes) -> tuple[TableRow, bool]:
     """A table, and whether it has other fields than the five."""
     fields = list(_fields(data, 0))
     numbers = {field: found for field, found in fields if isinstance(found, int)}
@@ -183,7 +184,20 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int | bytes]]:
 
 
 def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
-    """The state that the chunks of one snapshot hold. Errors: `MalformedRecord` where one is missing, doubled or of another snapshot."""
+    """The state that the chunks of one snapshot hold. Errors: those of `columns`."""
+    rows, ends, column = columns(chunks)
+    tables = {
+        number: TableMeta(next=next, marked=marked, watermark=watermark, offsets=column[begin:end])
+        for (number, next, marked, watermark, _), (begin, end) in zip(rows, pairwise(ends), strict=True)
+    }
+    return RegionMeta(watermark=chunks[0].watermark, epoch=chunks[0].epoch, tables=tables)
+
+
+def columns(chunks: Sequence[SnapshotChunk]) -> tuple[list[TableRow], list[int], np.ndarray]:
+    """The tables of a snapshot, and the offsets of all: those of table i lie between the i-th and the next one of the numbers.
+
+    Errors: `MalformedRecord` where a chunk is missing, doubled or of another snapshot, and where tables and map do not fit together.
+    """
     first = chunks[0] if chunks else None
     if first is None or [one.number for one in chunks] != list(range(first.count)):
         raise MalformedRecord("chunks of the snapshot are missing")
@@ -196,14 +210,12 @@ def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
         raise MalformedRecord("it has a table that is flushed further than it was written")
     ends = list(accumulate((next - marked for _, next, marked, _, _ in rows), initial=0))
     column = decode_column(b"".join(chunk.map for chunk in chunks), ends[-1])
-    meta = RegionMeta(watermark=first.watermark, epoch=first.epoch)
-    for (number, next, marked, watermark, safe), begin, end in zip(rows, ends, ends[1:], strict=False):
-        table = TableMeta(next=next, marked=marked, watermark=watermark, offsets=column[begin:end])
-        if table.safe_offset != safe:
-            raise MalformedRecord(
-                f"table {number} needs the log from {table.safe_offset} on by its map, and from {safe} on by its own field"
-            )
-        meta.tables[number] = table
-    if len(column) and not 0 <= int(column.min()) <= int(column.max()) < meta.watermark:
-        raise MalformedRecord(f"it places payloads below 0, or behind its watermark {meta.watermark}")
-    return meta
+    live = [begin for begin, end in pairwise(ends) if begin < end]
+    lowest = iter(np.minimum.reduceat(column, live).tolist() if live else ())
+    for number, end, marked, _, safe in rows:
+        needed = next(lowest) if marked < end else None
+        if needed != safe:
+            raise MalformedRecord(f"table {number} needs the log from {needed} on by its map, and from {safe} on by its own field")
+    if len(column) and not 0 <= int(column.min()) <= int(column.max()) < first.watermark:
+        raise MalformedRecord(f"it places payloads below 0, or behind its watermark {first.watermark}")
+    return rows, ends, column

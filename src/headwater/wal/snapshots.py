@@ -10,7 +10,7 @@ from headwater.log.record import Record
 from headwater.wal.layout import MalformedRecord, encode_meta_key
 from headwater.wal.recovery import StoredSnapshot
 from headwater.wal.region_topics import RegionTopics
-from headwater.wal.snapshot import decode_chunk, joined
+from headwater.wal.snapshot import columns, decode_chunk
 
 KEPT = 2
 _CHUNK = 512 << 10  # bytes of a record at the most: below what brokers take by default
@@ -46,7 +46,7 @@ class SnapshotStore:
         try:
             if [record.value if record is not None else None for record in found] != list(values):
                 raise MalformedRecord("its bytes are other ones")
-            joined([decode_chunk(value) for value in values])
+            columns([decode_chunk(value) for value in values])
         except MalformedRecord as error:
             raise Damaged(
                 f"The snapshot at {offsets[0]} of {self._topics.meta} cannot be read back: {error}.",

@@ -17,6 +17,8 @@ class TableMeta:
 
     `next`: the sequence of the next payload. `marked`: the first sequence that is not flushed. `watermark`: the offset behind the table's
     last entry. Sequences have no gaps, so the map from sequences to offsets is a column of offsets, 8 bytes each.
+
+    The column only grows at its end: what would change it otherwise makes a new one. So a copy shares it, and takes no time.
     """
 
     __slots__ = ("_ascending", "_begin", "_offsets", "marked", "next", "watermark")
@@ -26,7 +28,7 @@ class TableMeta:
         self.next, self.marked, self.watermark = next, marked, watermark
         self._offsets = array("q", offsets.tobytes() if isinstance(offsets, np.ndarray) else offsets)
         self._begin = 0  # the place of `marked` in the column
-        self._ascending = self._is_ascending()
+        self._ascending: bool | None = None  # None: not known yet
         if len(self._offsets) != next - marked:
             raise MalformedRecord(f"a table has {len(self._offsets)} offsets for the sequences {marked} to {next - 1}")
 
@@ -40,7 +42,10 @@ class TableMeta:
         """The lowest offset that the table needs; None where everything is flushed."""
         if not self.live:
             return None
-        return self._offsets[self._begin] if self._ascending else int(self._column().min())
+        if self._ascending is None:
+            column = self.column()
+            self._ascending = bool((column[1:] >= column[:-1]).all())
+        return self._offsets[self._begin] if self._ascending else int(self.column().min())
 
     def offsets(self, first: int, last: int) -> list[int]:
         """Where the live payloads of the sequences `first` to `last` lie, in their order. The others are left out."""
@@ -55,7 +60,7 @@ class TableMeta:
         if sequence != self.next:
             raise MalformedRecord(f"it has the sequence {sequence}, where {self.next} is next")
         if offset < self.watermark:
-            self._ascending = False
+            self._ascending = None
         if count == 1:
             self._offsets.append(offset)
         else:
@@ -68,8 +73,8 @@ class TableMeta:
         ends = sequences + counts
         if int(sequences[0]) != self.next or np.any(sequences[1:] != ends[:-1]):
             return False
-        if self._offsets and offsets[0] < self._offsets[-1]:
-            self._ascending = False
+        if offsets[0] < self.watermark:
+            self._ascending = None
         self._offsets.frombytes(np.repeat(offsets, counts.astype(np.int64)).astype(np.int64).tobytes())
         self.next = int(ends[-1])
         self.watermark = int(offsets[-1]) + 1
@@ -82,8 +87,7 @@ class TableMeta:
         self._begin += boundary - self.marked
         self.marked = boundary
         if self._begin > max(_SPARE, len(self._offsets) // 2):
-            del self._offsets[: self._begin]
-            self._begin = 0
+            self._offsets, self._begin = self._offsets[self._begin :], 0
         if self.marked == self.next:
             self._ascending = True
 
@@ -91,38 +95,32 @@ class TableMeta:
         """Payloads were copied to `offset`; those of them that are flushed stay so. Errors: `MalformedRecord` for ones never written."""
         if not 1 <= sequence <= sequence + count <= self.next:
             raise MalformedRecord(f"it moves {count} from {sequence} on, where the table ends at {self.next - 1}")
-        begin = max(sequence, self.marked)
         shift = self._begin - self.marked
-        for place in range(begin + shift, sequence + count + shift):
-            self._offsets[place] = offset
+        begin, end = max(sequence, self.marked) + shift, sequence + count + shift
+        if begin < end:
+            self._offsets = self._offsets[:begin] + array("q", [offset]) * (end - begin) + self._offsets[end:]
+            self._ascending = None
         self.watermark = offset + 1
-        self._ascending = self._is_ascending()
 
     def copied(self) -> TableMeta:
-        """A copy that later changes leave as it is. Quick, because nobody can write meanwhile: it checks nothing."""
+        """A copy to read from, which later changes of this one leave as it is."""
         copy = TableMeta.__new__(TableMeta)
         copy.next, copy.marked, copy.watermark = self.next, self.marked, self.watermark
-        copy._offsets, copy._begin, copy._ascending = self._offsets[self._begin :], 0, self._ascending
+        copy._offsets, copy._begin, copy._ascending = self._offsets, self._begin, self._ascending
         return copy
 
     def column(self) -> np.ndarray:
         """A copy of the offsets of all live payloads, in the order of their sequences."""
-        return self._column().copy()
-
-    def _column(self) -> np.ndarray:
-        return np.frombuffer(self._offsets, np.int64)[self._begin :] if self.live else np.zeros(0, np.int64)
-
-    def _is_ascending(self) -> bool:
-        column = self._column()
-        return bool((column[1:] >= column[:-1]).all())
+        # Of a slice: an array whose own memory is looked at refuses to grow, and another thread may be writing.
+        return np.frombuffer(self._offsets[self._begin : self._begin + self.live], np.int64) if self.live else np.zeros(0, np.int64)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TableMeta):
             return NotImplemented
         mine, theirs = (self.next, self.marked, self.watermark), (other.next, other.marked, other.watermark)
-        return mine == theirs and np.array_equal(self._column(), other._column())
+        return mine == theirs and np.array_equal(self.column(), other.column())
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"TableMeta(next={self.next}, marked={self.marked}, watermark={self.watermark}, offsets={self._column().tolist()})"
+        return f"TableMeta(next={self.next}, marked={self.marked}, watermark={self.watermark}, offsets={self.column().tolist()})"

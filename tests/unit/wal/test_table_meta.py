@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from headwater.wal.layout import MalformedRecord
@@ -74,3 +75,29 @@ def test_marks_and_moves_outside_of_the_table_are_refused() -> None:
 def test_offsets_that_do_not_fit_the_numbers_are_refused() -> None:
     with pytest.raises(MalformedRecord, match="1 offsets"):
         TableMeta(next=5, marked=2, offsets=[7])
+
+
+def test_a_copy_stays_as_it_was() -> None:
+    table = written(*range(0, 2000, 10))
+    table.mark(3)
+    copy, same = table.copied(), TableMeta(next=201, marked=3, watermark=1991, offsets=range(20, 2000, 10))
+    table.write(201, 2, 5000)
+    assert copy == same
+    table.move(3, 2, 6000)
+    assert copy == same
+    table.mark(150)
+    assert copy == same
+    assert (copy.safe_offset, copy.live, copy.offsets(3, 4)) == (20, 198, [20, 30])
+    assert (table.safe_offset, table.live) == (1490, 53)
+
+
+def test_a_column_that_was_taken_does_not_stop_a_table_from_growing() -> None:
+    table = written(1, 2, 3)
+    column = table.column()
+    table.write(4, 1, 9)
+    assert column.tolist() == [1, 2, 3]
+    assert table.column().tolist() == [1, 2, 3, 9]
+
+
+def test_offsets_come_as_numbers_or_as_a_column() -> None:
+    assert TableMeta(next=4, offsets=np.array([4, 5, 9])) == TableMeta(next=4, offsets=[4, 5, 9])

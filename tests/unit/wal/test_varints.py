@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.wal.layout import MalformedRecord
-from headwater.wal.varints import decode_column, decode_varint, encode_column, encode_varint
+from headwater.wal.varints import decode_column, decode_varint, decode_varints, encode_column, encode_varint, encode_varints, varint_sizes
 
 
 @pytest.mark.parametrize(("number", "data"), [(0, "00"), (127, "7f"), (128, "8001"), (142, "8e01"), (2**64 - 1, "ff" * 9 + "01")])
@@ -36,3 +36,23 @@ def test_a_column_that_grows_slowly_is_short() -> None:
 def test_what_is_no_column_is_told(data: bytes, count: int) -> None:
     with pytest.raises(MalformedRecord):
         decode_column(data, count)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=50))
+def test_a_column_of_numbers_has_the_bytes_of_its_numbers(numbers: list[int]) -> None:
+    column = np.array(numbers, np.uint64)
+    data = b"".join(map(encode_varint, numbers))
+    assert encode_varints(column) == data
+    assert varint_sizes(column).tolist() == [len(encode_varint(number)) for number in numbers]
+    assert decode_varints(np.frombuffer(data, np.uint8)).tolist() == numbers
+
+
+def test_a_number_without_a_size_is_left_out() -> None:
+    assert encode_varints(np.array([1, 300, 2], np.uint64), np.array([1, 0, 1])) == b"\1\2"
+
+
+@pytest.mark.parametrize("count", [65_535, 65_536, 65_537, 200_000])
+def test_a_long_column_comes_back(count: int) -> None:
+    """It is worked on in pieces: numbers of one, two and ten bytes lie at their borders."""
+    column = np.cumsum(np.resize(np.array([1, 5000, -3, 2**55, -(2**55)]), count))
+    assert np.array_equal(decode_column(encode_column(column), count), column)
