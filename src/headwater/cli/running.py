@@ -50,6 +50,9 @@ def run(words: Sequence[str], *, tree: Callable[[], typer.Typer] | None = None, 
         return _bug(error, stderr, as_json, ids()[:12])
 
 
+_BEHIND = {"--data": " DIR", "--server": " URL", "--config": " FILE", "--json": ""}  # options that every command has, and no group
+
+
 def _every_command() -> typer.Typer:
     from headwater.cli.app import app  # imported here, so that an error of the import is reported like any other bug
 
@@ -73,7 +76,11 @@ def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return USAGE
     hint = f"See `{command} --help`."
-    if getattr(error, "option_name", "") == "--server":
+    option = getattr(error, "option_name", "")
+    if option in _BEHIND and hasattr(getattr(context, "command", None), "list_commands"):  # a group: its commands take the option
+        text = f"{option} stands behind the command."
+        hint = f"Write it such as `{command} COMMAND … {option}{_BEHIND[option]}`."
+    elif option == "--server":
         text = f"`{command}` works on files of this machine, and goes to no server."
         hint = "Run it where the server's data are, with --data DIR."
     if as_json:

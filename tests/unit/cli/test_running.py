@@ -95,6 +95,13 @@ def test_wrong_words_are_usage(words: list[str], says: str) -> None:
     assert (code, json.loads(told)["code"], json.loads(told)["exitCode"]) == (2, "usage", 2)
 
 
+@pytest.mark.parametrize("option", ["--data", "--server", "--config", "--json"])
+def test_an_option_of_every_command_in_front_of_the_command_is_told_where_it_belongs(option: str) -> None:
+    code, told = ran([option, "x", "go"], tree(lambda: None))
+    assert code == 2
+    assert f"{option} stands behind the command" in told
+
+
 def test_a_question_ends_with_its_own_mark() -> None:
     code, told = ran(["goo"], tree(lambda: None))
     assert (code, told.splitlines()[0]) == (2, "headwater: No such command 'goo'. Did you mean 'go'?")
