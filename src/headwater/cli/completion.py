@@ -1,4 +1,4 @@
-"""Shell completion: names of topics, pipelines, sinks and adaptors, looked up where the command would look.
+"""Shell completion: names of topics, pipelines, sinks, adaptors, regions and tables, looked up where the command would look.
 
 After any error it offers nothing.
 """
@@ -32,6 +32,15 @@ def _completing(found: Callable[[Any, dict[str, Any]], Iterable[str]]) -> Comple
 topics = _completing(lambda hw, words: (topic.name for topic in hw.log.topics()))
 pipelines = _completing(lambda hw, words: (one.pipeline for one in hw.pipelines.list()))
 sinks = _completing(lambda hw, words: (one.sink for one in hw.pipelines[words["name"]].offsets()))
+
+
+regions = _completing(lambda hw, words: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
+wal_tables = _completing(lambda hw, words: _tables_of(hw, words["region"]))
+
+
+def _tables_of(hw: Any, region: str) -> list[str]:
+    namespace, _, number = region.rpartition("/")
+    return [str(one.table) for one in hw.wal(namespace or "wal")[int(number)].tables()]
 
 
 def adaptors(incomplete: str) -> list[str]:

@@ -71,6 +71,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def counted(number: int, what: str) -> str:
+    """12345 records, or 1 record."""
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
 def agreed(question: str, *, yes: bool) -> bool:
     """Whether the user agrees to a change that cannot be undone. Errors: `BadInput` without a terminal."""
     if yes:

@@ -14,11 +14,13 @@ import msgspec
 from headwater.core.errors import HeadwaterError
 from headwater.log import operations as log
 from headwater.pipeline import operations as pipeline
+from headwater.wal import operations as wal
 from headwater.wire.operation import Operation
 from headwater.wire.problems import Problem, problem_of
 
 _COMMAND = re.compile(r"(`|^ *)headwater ([^`\n]+)", re.MULTILINE)
 _OPTION = re.compile(r" --[a-z-]+(?: (?!--)\S+)?")
+_REGION = r"(?P<namespace>[^/\s]+)/(?P<region>\d+)"
 _SINK = r"(?P<name>\S+) (?P<sink>\S+)"
 # A command without its options, its operation, and a query. The named groups fill the operation's path.
 _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
@@ -41,6 +43,13 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (r"pipeline dead (?P<name>\S+) list", pipeline.DEAD, ""),
     (r"pipeline dead (?P<name>\S+) retry (?P<offset>\d+)", pipeline.RETRY, ""),
     (r"pipeline dead (?P<name>\S+) drop (?P<offset>\d+)", pipeline.DROP, ""),
+    ("wal regions", wal.REGIONS, ""),
+    (rf"wal create {_REGION}", wal.CREATE, ""),
+    (rf"wal tables {_REGION}", wal.TABLES, ""),
+    (rf"wal clean {_REGION}", wal.CLEAN, ""),
+    (rf"wal recover {_REGION}", wal.RECOVER, ""),
+    (rf"wal mark {_REGION} (?P<table>\d+) \d+", wal.MARK_DELETE_UP_TO, ""),
+    (rf"wal move {_REGION} (?P<table>\d+)", wal.MOVE, ""),
 )
 
 

@@ -20,7 +20,7 @@ from headwater.wal.region import Region, create_region, open_region
 from headwater.wal.region_list import known_region
 from headwater.wal.region_topics import RegionTopics, region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
-from headwater.wal.sizes import mean_size
+from headwater.wal.sizes import MeanSizes, mean_sizes
 from headwater.wal.snapshot_policy import SnapshotPolicy
 from headwater.wal.view import StateCounts
 from headwater.wal.why import frees, pins_of, why
@@ -34,9 +34,9 @@ _UNSTORED = 1000  # records behind the newest snapshot, from which on also a pla
 class _Open:
     """An open region, and what looks after it."""
 
-    def __init__(self, region: Region, policy: SnapshotPolicy, mean: float) -> None:
+    def __init__(self, region: Region, policy: SnapshotPolicy, mean: MeanSizes) -> None:
         self.region, self.policy = region, policy
-        self.mean = mean  # bytes of a record, for the estimates of the metrics
+        self.mean = mean  # for the estimates of the metrics
 
 
 class RegionManager:
@@ -128,7 +128,7 @@ class RegionManager:
         owners = await asyncio.to_thread(self._ready, topics)
         region = await open_region(self._log, owners, topics, take_over=take_over, accept_loss=accept_loss)
         self._metrics.recovered(region.recovered.records, self._clock.monotonic() - began)
-        mean = await asyncio.to_thread(mean_size, self._log, topics.data)
+        mean = await asyncio.to_thread(mean_sizes, self._log, topics.data)
         policy = SnapshotPolicy(region, self._settings, timers=self._timers, clock=self._clock, metrics=self._metrics)
         return _Open(region, policy, mean)
 
@@ -256,7 +256,7 @@ class RegionManager:
             removed += done.removed
         known = self._open.get(region.topics.region)
         if known is not None:
-            known.mean = await asyncio.to_thread(mean_size, self._log, region.topics.data)
+            known.mean = await asyncio.to_thread(mean_sizes, self._log, region.topics.data)
         return RegionCleaned(start=done.start, removed=removed, moved=moved)
 
     async def _above_limit(self, region: Region) -> PinnedLog | None:
@@ -275,11 +275,16 @@ class RegionManager:
         """What the open regions hold, for the metrics. Called in a thread."""
         for number, known in list(self._open.items()):
             counts = known.region.look(StateCounts)
-            if not known.mean and counts.live:  # it was empty when it was opened
-                known.mean = mean_size(self._log, known.region.topics.data)
+            if not known.mean.payload and counts.live:  # it was empty when it was opened
+                known.mean = mean_sizes(self._log, known.region.topics.data)
             begin, end = counts.pins.pinned
             yield RegionReading(
-                self.namespace, number, counts.live, round(counts.live * known.mean), end - begin, round((end - begin) * known.mean)
+                self.namespace,
+                number,
+                counts.live,
+                round(counts.live * known.mean.payload),
+                end - begin,
+                round((end - begin) * known.mean.record),
             )
 
     def _gate(self, region: int) -> asyncio.Lock:

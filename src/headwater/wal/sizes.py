@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from headwater.core.errors import OffsetGone
 from headwater.log import Log
+from headwater.log.record import Record
+from headwater.wal.layout import MalformedRecord, RecordKind, decode_key, payload_count
 
 _SOME = 32  # records that are read for an estimate
 
@@ -19,6 +21,13 @@ class LogSize(NamedTuple):
 
     records: int
     bytes: int
+
+
+class MeanSizes(NamedTuple):
+    """Bytes of an offset, and of a payload."""
+
+    record: float
+    payload: float
 
 
 def measured(log: Log, topic: str, start: int, end: int) -> LogSize:
@@ -36,15 +45,26 @@ def measured(log: Log, topic: str, start: int, end: int) -> LogSize:
     return LogSize(records, size)
 
 
-def mean_size(log: Log, topic: str) -> float:
-    """About how many bytes an offset of a topic takes: the mean of some that are spread over all. Blocking."""
+def mean_sizes(log: Log, topic: str) -> MeanSizes:
+    """About how many bytes an offset of a data topic takes, and a payload: the means of some that are spread over all. Blocking."""
     bounds = log.bounds(topic, 0)
     count = min(_SOME, bounds.end - bounds.start)
     if not count:
-        return 0.0
+        return MeanSizes(0.0, 0.0)
     offsets = [bounds.start + place * (bounds.end - bounds.start) // count for place in range(count)]
     found = [record for record in log.read_at(topic, 0, offsets) if record is not None]
-    return sum(len(record.key or b"") + len(record.value or b"") for record in found) / count
+    whole = sum(len(record.key or b"") + len(record.value or b"") for record in found)
+    entries = [(len(record.value or b""), payloads) for record in found if (payloads := _payloads(record))]
+    return MeanSizes(whole / count, sum(size for size, _ in entries) / max(1, sum(payloads for _, payloads in entries)))
+
+
+def _payloads(record: Record) -> int:
+    """How many payloads a record brings."""
+    try:
+        brings = decode_key(record.key).kind in (RecordKind.ENTRY, RecordKind.MOVE)
+        return payload_count(record.value) if brings else 0
+    except MalformedRecord:  # a claim, or of somebody else
+        return 0
 
 
 def _length(column: pa.Array) -> int:

@@ -17,7 +17,7 @@ from headwater.wal.recovery import Recovered, recover
 from headwater.wal.region_list import known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
-from headwater.wal.sizes import mean_size
+from headwater.wal.sizes import mean_sizes
 from headwater.wal.table_meta import TableMeta
 from headwater.wal.why import Pins, pins_of
 
@@ -85,7 +85,7 @@ def statistics(
 ) -> RegionStatistics:
     """What a region holds. `recovered`: where this process does not own it. Blocking."""
     log, topics = view.log, view.topics
-    topic, bounds, mean = view.topic(), log.bounds(topics.data, 0), mean_size(log, topics.data)
+    topic, bounds, mean = view.topic(), log.bounds(topics.data, 0), mean_sizes(log, topics.data)
     pinned_from, pinned_to = counts.pins.pinned
     return RegionStatistics(
         namespace=topics.namespace,
@@ -96,9 +96,9 @@ def statistics(
         safe=counts.safe,
         tables=counts.tables,
         live_entries=counts.live,
-        live_bytes=round(mean * min(counts.live, bounds.end - bounds.start)),
+        live_bytes=round(mean.payload * counts.live),
         pinned_entries=pinned_to - pinned_from,
-        pinned_bytes=round(mean * (pinned_to - pinned_from)),
+        pinned_bytes=round(mean.record * (pinned_to - pinned_from)),
         bytes=content_of(log, topics.data)[0].bytes,
         snapshots=snapshots,
         problems=[] if recovered is None else recovered.problems,

@@ -1,0 +1,174 @@
+"""`headwater wal create | write | mark | drop | move | clean | recover`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import typer
+
+from headwater.cli.at import At
+from headwater.cli.command import command
+from headwater.cli.output import agreed, count, counted, print_json, print_json_line
+from headwater.cli.wal_options import RegionName, TableNumber, region_at, region_named
+from headwater.core.units import Duration
+from headwater.wal.settings import RegionSettings
+
+_LINES = 1000  # of standard input, that become one record
+_BYTES = 1 << 20
+
+
+@command(example="headwater wal create wal/7 --segment 64MiB")
+def create(
+    region: RegionName,
+    at: At,
+    segment: Annotated[
+        str | None, typer.Option("--segment", metavar="SIZE", help="Close segments of its log at this size (setting `log.segment`).")
+    ] = None,
+    period: Annotated[str | None, typer.Option("--period", metavar="DURATION", help="Close segments at this age, too.")] = None,
+    max_record: Annotated[
+        str | None, typer.Option("--max-record", metavar="SIZE", help="Refuse writes above this size (setting `log.max_record`).")
+    ] = None,
+) -> None:
+    """Create a region. One that is there stays as it is, unless other settings are given."""
+    topics = region_named(region)
+    with at.door(changes=True, creates=True) as hw:
+        made = hw.wal(topics.namespace).create(topics.region, RegionSettings(segment=segment, period=period, max_record=max_record))
+    at.answered(made, f"Region {topics} is there: segments of {made.settings['segment']}, writes up to {made.settings['max_record']}.")
+
+
+@command(example="headwater wal write wal/7 12 '{\"insert\": 1}'")
+def write(
+    region: RegionName,
+    table: TableNumber,
+    at: At,
+    payloads: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PAYLOAD", help="Payloads, written as one record. Without any: standard input.", show_default=False),
+    ] = None,
+    form: Annotated[
+        Literal["lines", "raw"],
+        typer.Option("--format", help="What standard input is: a payload a line, or all of it one payload."),
+    ] = "lines",
+    timeout: Annotated[str | None, typer.Option("--timeout", metavar="DURATION", help="Give up waiting for a write after so long.")] = None,
+) -> None:
+    """Write payloads, and print the sequence of the last one once they are durable."""
+    if payloads and form == "raw":
+        raise typer.BadParameter("With --format raw the payload is standard input; give none here.")
+    seconds = None if timeout is None else Duration.parse(timeout).seconds
+    written, last = 0, 0
+    batches = iter([list(map(os.fsencode, payloads))]) if payloads else _batches(form)
+    try:
+        with region_at(at, region, changes=True) as one:
+            for batch in batches:
+                last = one.write(table, batch, timeout=seconds)
+                written += len(batch)
+                if at.json:
+                    print_json_line({"table": table, "sequence": last, "written": len(batch)})
+                    sys.stdout.flush()
+    finally:  # what is durable is told, also after an error
+        if written and not at.json:
+            typer.echo(f"{counted(written, 'payload')} written to table {table}; the last sequence is {last}.")
+    if not written:
+        at.note("Nothing was written: there was no payload.")
+
+
+@command("dry_run", example="headwater wal mark wal/7 12 500")
+def mark(
+    region: RegionName,
+    table: TableNumber,
+    sequence: Annotated[int, typer.Argument(metavar="SEQUENCE", help="The last sequence that is safe elsewhere.", show_default=False)],
+    at: At,
+) -> None:
+    """Forget the payloads of a table up to a sequence, with it: they are flushed."""
+    with region_at(at, region, changes=not at.dry_run) as one:
+        done = one.mark_delete_up_to(table, sequence, dry_run=at.dry_run)
+    beyond = f" It ends there: {sequence} was never written." if done.clamped else ""
+    at.answered(done, f"Table {table} {_would(at, 'is', 'would be')} flushed up to {done.sequence}.{beyond}")
+
+
+@command("yes", "dry_run", example="headwater wal drop wal/7 12")
+def drop(region: RegionName, table: TableNumber, at: At) -> None:
+    """Forget a table and all of its payloads, for good."""
+    with region_at(at, region, changes=not at.dry_run) as one:
+        found = one.drop_table(table, dry_run=True)
+        unflushed = f"{counted(found.live, 'payload')} that {'is' if found.live == 1 else 'are'} not flushed"
+        question = f"Drop table {table} of region {region_named(region)}, with {unflushed}?"
+        if not at.dry_run:
+            if not agreed(question, yes=at.yes):
+                raise typer.Exit(1)
+            found = one.drop_table(table)
+    at.answered(found, f"Table {table} {_would(at, 'is', 'would be')} gone, with {counted(found.live, 'live payload')}.")
+
+
+@command("dry_run", example="headwater wal move wal/7 12")
+def move(region: RegionName, table: TableNumber, at: At) -> None:
+    """Copy the live payloads of a table to the end of the log, so that it no longer pins what lies before."""
+    with region_at(at, region, changes=not at.dry_run) as one:
+        done = one.move(table, dry_run=at.dry_run)
+    at.answered(done, f"{counted(done.entries, 'payload')} of table {table} {_would(at, 'moved', 'would move')} to the end of the log.")
+    at.note(f"To give the space back: {at.command(f'wal clean {region_named(region)}')}")
+
+
+@command("dry_run")
+def clean(region: RegionName, at: At) -> None:
+    """Store the state of a region, and remove what no table needs from the beginning of its log."""
+    with region_at(at, region, changes=not at.dry_run) as one:
+        done = one.clean(dry_run=at.dry_run)
+    moved = f" Moved, because they pinned too much: {', '.join(map(str, done.moved))}." if done.moved else ""
+    at.answered(
+        done,
+        f"The log of region {region_named(region)} {_would(at, 'begins', 'would begin')} at offset {done.start}: "
+        f"{count(done.removed)} fewer.{moved}",
+    )
+
+
+@command("yes", "dry_run", example="headwater wal recover wal/7 --accept-loss")
+def recover(
+    region: RegionName,
+    at: At,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Where the beginning of the log is lost, let every table begin with what is left of it.")
+    ] = False,
+) -> None:
+    """Recover the state of a region, and store it anew. Says what it was recovered from."""
+    with region_at(at, region, changes=not at.dry_run) as one:
+        found = one.recover(accept_loss=accept_loss, dry_run=True)
+        if not at.dry_run:
+            left = f"{counted(found.live, 'payload')} of {counted(found.tables, 'table')}"
+            question = f"Go on with what is left of region {region_named(region)}: {left}?"
+            if found.lost and not agreed(question, yes=at.yes):
+                raise typer.Exit(1)
+            found = one.recover(accept_loss=accept_loss)
+    if at.json:
+        print_json(found)
+        return
+    held = f"{counted(found.tables, 'table')}, {counted(found.live, 'live payload')}"
+    typer.echo(f"Region {region_named(region)}: {held}, up to offset {found.watermark}.")
+    lost = " Its beginning is lost." if found.lost else ""
+    typer.echo(f"Read beside the snapshot: {counted(found.records, 'record')}.{lost}")
+    for problem in found.problems:
+        typer.echo(f"A snapshot was not used: {problem}.")
+
+
+def _batches(form: Literal["lines", "raw"]) -> Iterator[list[bytes]]:
+    """The payloads of standard input, those of one record at a time."""
+    if form == "raw":
+        yield [sys.stdin.buffer.read()]
+        return
+    batch, size = list[bytes](), 0
+    for line in sys.stdin.buffer:
+        payload = line.removesuffix(b"\n").removesuffix(b"\r")
+        if batch and (len(batch) == _LINES or size + len(payload) > _BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(payload)
+        size += len(payload)
+    if batch:
+        yield batch
+
+
+def _would(at: At, done: str, would: str) -> str:
+    return would if at.dry_run else done
