@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,14 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput("startOffset=latest and maxRecordsPerTrigger do not fit a read.", hint="Leave them out, or use readStream.")
         return self
 
+    def check_planned(self) -> ReadRequest:
+        """Errors: `BadInput` for an option that chooses records of a topic."""
+        if self != ReadRequest(address=self.address, target=self.target, split=self.split):
+            raise BadInput(
+                f"{self.target} has no offsets, partitions and times to choose by.", hint="Leave the options out, and use a filter."
+            )
+        return self
+
     def check_store(self) -> ReadRequest:
         """Errors: `BadInput` where there is no data directory, or for an option that only a log has."""
         if not self.address.path:
@@ -86,17 +94,20 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.partitions is None or partition in self.partitions
 
 
-def read_options(options: Mapping[str, str]) -> ReadRequest:
-    """Without a place, the configured log. Errors: `BadInput` for an unknown option (with the nearest known one) or an unfit value."""
+def read_options(options: Mapping[str, str], own: Iterable[str] = ()) -> ReadRequest:
+    """Without a place, the configured log. `own`: the options that the table has for itself, and reads itself.
+
+    Errors: `BadInput` for an unknown option (with the nearest known one) or an unfit value.
+    """
     given = {name.lower(): value for name, value in options.items()}
     client = {name.removeprefix("kafka."): given.pop(name) for name in list(given) if name.startswith("kafka.")}
-    known = {name.lower(): name for name in OPTIONS}
+    known = {name.lower(): name for name in (*OPTIONS, *own)}
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             raise BadInput(
                 f"There is no option {name!r}.",
-                hint=f"Did you mean {known[near[0]]}?" if near else f"The options are {', '.join(OPTIONS)}.",
+                hint=f"Did you mean {known[near[0]]}?" if near else f"The options are {', '.join(known.values())}.",
             )
 
     def value(name: str, read: Callable[[str], T], missing: T) -> T:

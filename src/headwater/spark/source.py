@@ -21,7 +21,7 @@ from headwater.log.opening import open_log
 from headwater.spark.batches import fitted, pieces, rows
 from headwater.spark.ranges import Range
 from headwater.spark.requests import ReadRequest, Span, read_options
-from headwater.spark.tables import SparkTable, StoreTable, Table, find_any_table
+from headwater.spark.tables import PlannedTable, SparkTable, StoreTable, Table, find_any_table
 
 NAME = "headwater"
 SCAN = 16_384  # records of one batch
@@ -36,15 +36,17 @@ class Source(DataSource):
 
     def schema(self) -> StructType:
         request, table = self._asked()
-        if isinstance(table, SparkTable):
+        if isinstance(table, SparkTable | PlannedTable):
             with open_log(request.address, read_only=True) as log:
-                log.topic(table.topic)  # so that load() tells a misspelt name, not the first action
+                table.check(log)
         return from_arrow_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         request, table = self._asked()
         if isinstance(table, StoreTable):
             return ShardReader(request.check_store(), table, schema)
+        if isinstance(table, PlannedTable):
+            return PlanReader(request.check_planned(), table, schema)
         assert isinstance(table, SparkTable)
         return RangeReader(request.check_batch(), table, schema)
 
@@ -53,12 +55,12 @@ class Source(DataSource):
 
         request, table = self._asked()
         if not isinstance(table, SparkTable):
-            raise Unsupported(f"{request.target} is a store, which cannot be streamed.", hint="Use read instead of readStream.")
+            raise Unsupported(f"{request.target} cannot be streamed: {table.unstreamed}.", hint=table.instead)
         return StreamReader(request.check_stream(), table, schema)
 
     def _asked(self) -> tuple[ReadRequest, Table]:
-        request = read_options(self.options)
-        return request, find_any_table(request.target, self.options)
+        table = find_any_table(self.options.get("path", ""), self.options)
+        return read_options(self.options, table.options), table
 
 
 class RangeReader(DataSourceReader):
@@ -75,6 +77,24 @@ class RangeReader(DataSourceReader):
         if partition.value is None:  # Spark has no partitions to read
             return iter(())
         return read(self.request, self.table, self.schema, partition.value)
+
+
+class PlanReader(DataSourceReader):
+    """Reads what a table has planned, with a task for each part."""
+
+    def __init__(self, request: ReadRequest, table: PlannedTable, schema: StructType) -> None:
+        self.request, self.table, self.schema = request, table, chosen(table, schema)
+
+    def partitions(self) -> list[InputPartition]:
+        with open_log(self.request.address, read_only=True) as log:
+            return [InputPartition(part) for part in self.table.plan(log, self.request.split)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # Spark has no partitions to read
+            return
+        with open_log(self.request.address, read_only=True) as log:
+            for made in self.table.rows(log, partition.value, self.schema.names):
+                yield fitted(made, self.schema)
 
 
 class ShardReader(DataSourceReader):

@@ -1,7 +1,8 @@
 """The tables that Spark can load: `topic:NAME`, the tables of the parts, and those of other packages.
 
-A part names in its `PartDefinition.tables`, under a scheme, a function `(name, options)` that returns a `SparkTable` over a topic or a
-`StoreTable` over a store. Another package names one under the entry point group `headwater.spark.tables`.
+A part names in its `PartDefinition.tables`, under a scheme, a function `(name, options)` that returns a `SparkTable` over a topic, a
+`PlannedTable` over chosen records of a log, or a `StoreTable` over a store. Another package names one under the entry point group
+`headwater.spark.tables`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.core.errors import BadInput
+from headwater.log import Log
 from headwater.log.layout import decode_headers
 from headwater.log.record import check_topic_name
 from headwater.wire.part import load
@@ -28,12 +31,19 @@ class Table(ABC):
     """A table for Spark."""
 
     schema: pa.Schema  # every column, in types that Spark has: no views, no unsigned numbers, times as timestamp("us", "UTC")
+    options: Mapping[str, str] = {}  # those that only this table has, and what each is; they are given to the function that makes it
+    unstreamed: str = "it is no log"  # why there is no stream of a table that is not over a topic
+    instead: str = "Use read instead of readStream."  # what to do then
 
 
 class SparkTable(Table):
     """Rows made of the records of one topic, batch by batch."""
 
     topic: str
+
+    def check(self, log: Log) -> None:
+        """Errors: `NotFound` where there is nothing of this name, so that `load()` tells it, and not the first action."""
+        log.topic(self.topic)
 
     @abstractmethod
     def rows(self, partition: int, batch: pa.RecordBatch, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
@@ -44,8 +54,26 @@ class SparkTable(Table):
         """
 
 
+class PlannedTable(Table):
+    """Rows of a log at places that the part finds when a read is planned. Each part of the plan is one task. It is not streamed."""
+
+    @abstractmethod
+    def check(self, log: Log) -> None:
+        """As `SparkTable.check`."""
+
+    @abstractmethod
+    def plan(self, log: Log, split: int) -> Sequence[Any]:
+        """What is to be read now: parts of at most about `split` rows, which travel to tasks. Creates nothing."""
+
+    @abstractmethod
+    def rows(self, log: Log, part: Any, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
+        """The `wanted` columns of a part, batch by batch. Types as of `SparkTable.rows`. Errors: `OffsetGone`: never fewer rows."""
+
+
 class StoreTable(Table):
     """Rows of a part's store. Each shard is one task, which runs the part's own Python. It can be read, and not streamed."""
+
+    unstreamed = "it is a store"
 
     @abstractmethod
     def shards(self, data: Path) -> Sequence[str]:
@@ -102,10 +130,10 @@ def headers(blocks: pa.Array) -> pa.Array:
 
 
 def find_table(target: str, options: Mapping[str, str]) -> SparkTable:
-    """The table of `scheme:name`, over a topic. Errors: as `find_any_table`; `BadInput` for a table over a store, which has no records."""
+    """The table of `scheme:name`, over a topic. Errors: as `find_any_table`; `BadInput` for another one, which has no records to follow."""
     table = find_any_table(target, options)
     if not isinstance(table, SparkTable):
-        raise BadInput(f"{target} is a store, which has no records to follow.", hint="Read it with Spark: spark.read.format(...).")
+        raise BadInput(f"{target} has no records to follow: {table.unstreamed}.", hint="Read it with Spark: spark.read.format(...).")
     return table
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,23 +33,37 @@ class LogEntry(msgspec.Struct, frozen=True):
     payload: bytes
 
 
-class _Places(msgspec.Struct, frozen=True):
+class EntryPlaces(msgspec.Struct, frozen=True):
     """Where payloads lie, in the order in which they are given: three columns."""
 
     tables: np.ndarray
     sequences: np.ndarray
     offsets: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.offsets)
 
-def table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> _Places:
+    def part(self, begin: int, end: int) -> EntryPlaces:
+        """Those from the place `begin` up to, not including, `end`."""
+        return EntryPlaces(self.tables[begin:end], self.sequences[begin:end], self.offsets[begin:end])
+
+
+class PlacedEntry(NamedTuple):
+    """One payload, and the time of its record."""
+
+    entry: LogEntry
+    timestamp: int | None
+
+
+def table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> EntryPlaces:
     """The live payloads of a table, by sequence."""
     known = meta.tables.get(table)
     offsets = np.array(known.offsets(wanted.first, wanted.last) if known is not None else [], np.int64)
     first = max(wanted.first, known.marked) if known is not None else 0
-    return _Places(np.full(len(offsets), table, np.uint64), np.arange(len(offsets), dtype=np.uint64) + np.uint64(first), offsets)
+    return EntryPlaces(np.full(len(offsets), table, np.uint64), np.arange(len(offsets), dtype=np.uint64) + np.uint64(first), offsets)
 
 
-def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> _Places:
+def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> EntryPlaces:
     """The live payloads of all tables in the order of the log; those of a table by sequence, also after a move.
 
     `wanted`: which tables. A payload that was moved behind later ones of its table is given before them, where they lie.
@@ -63,15 +78,15 @@ def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> _Places:
             # The place of a payload in the order is that of the first later one that lies before it, where there is one.
             order.append(np.minimum.accumulate(column[::-1])[::-1])
     if not tables:
-        return _Places(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
+        return EntryPlaces(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
     by = np.lexsort((np.concatenate(sequences), np.concatenate(order)))
-    return _Places(np.concatenate(tables)[by], np.concatenate(sequences)[by], np.concatenate(offsets)[by])
+    return EntryPlaces(np.concatenate(tables)[by], np.concatenate(sequences)[by], np.concatenate(offsets)[by])
 
 
 class EntryReader:
     """Gives the payloads at some places, batch by batch. An error stays an error on every later call."""
 
-    def __init__(self, log: Log, topics: RegionTopics, places: _Places, *, batch: int = BATCH) -> None:
+    def __init__(self, log: Log, topics: RegionTopics, places: EntryPlaces, *, batch: int = BATCH) -> None:
         if type(batch) is not int or batch < 1:
             raise BadInput(f"A batch of {batch!r} entries reads nothing.", hint="Give 1 or more.")
         self._log, self._topics, self._places, self._batch = log, topics, places, batch
@@ -104,31 +119,36 @@ class EntryReader:
                 yield entry
 
     def _read(self, begin: int, end: int) -> list[LogEntry]:
-        offsets = self._places.offsets[begin:end].tolist()
-        tables, sequences = self._places.tables[begin:end].tolist(), self._places.sequences[begin:end].tolist()
-        distinct = list(dict.fromkeys(offsets))
-        decoded: dict[int, tuple[int, int, list[bytes]]] = {}
-        for offset, record in zip(distinct, self._log.read_at(self._topics.data, 0, distinct), strict=True):
-            if record is None:
-                raise OffsetGone(
-                    f"Offset {offset} of {self._topics.data} was cleaned while it was read.",
-                    hint="Begin to read again: it was flushed, or moved.",
-                )
-            try:
-                _, _, table, first = decode_key(record.key)
-                decoded[offset] = table, first, decode_payloads(record.value)
-            except MalformedRecord as error:
-                raise self._damaged(offset, str(error)) from error
-        entries = []
-        for table, sequence, offset in zip(tables, sequences, offsets, strict=True):
-            of, first, payloads = decoded[offset]
-            if of != table or not first <= sequence < first + len(payloads):
-                raise self._damaged(offset, f"it has no payload {sequence} of table {table}")
-            entries.append(LogEntry(table, sequence, offset, payloads[sequence - first]))
-        return entries
+        return [placed.entry for placed in read_places(self._log, self._topics, self._places.part(begin, end))]
 
-    def _damaged(self, offset: int, why: str) -> Damaged:
-        return Damaged(
-            f"Record {offset} of {self._topics.data} cannot be read: {why}.",
-            hint=f"See it with `headwater log show {self._topics.data} {offset}`.",
-        )
+
+def read_places(log: Log, topics: RegionTopics, places: EntryPlaces) -> list[PlacedEntry]:
+    """The payloads at these places, in their order. Blocking. Errors: `OffsetGone` where a clean has removed one of them; `Damaged`."""
+    offsets = places.offsets.tolist()
+    distinct = list(dict.fromkeys(offsets))
+    decoded: dict[int, tuple[int, int, list[bytes], int | None]] = {}
+    for offset, record in zip(distinct, log.read_at(topics.data, 0, distinct), strict=True):
+        if record is None:
+            raise OffsetGone(
+                f"Offset {offset} of {topics.data} was cleaned while it was read.",
+                hint="Begin to read again: it was flushed, or moved.",
+            )
+        try:
+            _, _, table, first = decode_key(record.key)
+            decoded[offset] = table, first, decode_payloads(record.value), record.timestamp
+        except MalformedRecord as error:
+            raise _damaged(topics, offset, str(error)) from error
+    entries = []
+    for table, sequence, offset in zip(places.tables.tolist(), places.sequences.tolist(), offsets, strict=True):
+        of, first, payloads, timestamp = decoded[offset]
+        if of != table or not first <= sequence < first + len(payloads):
+            raise _damaged(topics, offset, f"it has no payload {sequence} of table {table}")
+        entries.append(PlacedEntry(LogEntry(table, sequence, offset, payloads[sequence - first]), timestamp))
+    return entries
+
+
+def _damaged(topics: RegionTopics, offset: int, why: str) -> Damaged:
+    return Damaged(
+        f"Record {offset} of {topics.data} cannot be read: {why}.",
+        hint=f"See it with `headwater log show {topics.data} {offset}`.",
+    )

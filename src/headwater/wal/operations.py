@@ -532,5 +532,6 @@ WAL = PartDefinition(
     opens="headwater.client.wal_performer:opens",
     closes="headwater.client.wal_performer:closes",
     commands="headwater.cli.wal:group",
+    tables={"wal": "headwater.wal.spark_tables:region_table"},
     sections=(WAL_SECTION,),
 )  # fmt: skip

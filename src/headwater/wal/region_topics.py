@@ -11,6 +11,8 @@ from headwater.wal.layout import MAX_ID
 
 PART = "wal"  # the owner of the topics
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,99}")
+_USUAL = "wal"  # the namespace of a bare number
+_NUMBER = re.compile("[0-9]{1,20}")
 _DATA = re.compile(rf"({_NAMESPACE.pattern})_data_(0|[1-9][0-9]{{0,19}})")
 
 
@@ -37,6 +39,14 @@ def region_topics(namespace: object, region: object) -> RegionTopics:
     if not isinstance(namespace, str) or not _NAMESPACE.fullmatch(namespace):
         raise BadInput(f"{namespace!r} is no namespace of regions.", hint="Use up to 100 letters, digits, '.' and '-'.")
     return RegionTopics(namespace, checked_id(region, "region"))
+
+
+def region_named(text: str) -> RegionTopics:
+    """The region that people call `NAMESPACE/ID`; a bare ID is in the namespace `wal`. Errors: `BadInput`."""
+    namespace, _, number = text.strip().rpartition("/")
+    if not _NUMBER.fullmatch(number):
+        raise BadInput(f"{text.strip()!r} names no region.", hint="Write NAMESPACE/ID, such as wal/7; a bare ID is in the namespace wal.")
+    return region_topics(namespace if "/" in text else _USUAL, int(number))
 
 
 def checked_id(number: object, what: str) -> int:

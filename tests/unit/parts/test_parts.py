@@ -178,7 +178,7 @@ def test_spark_can_load_its_table_and_the_tour_has_its_chapter() -> None:
     assert isinstance(find_table("toy:orders", {}), ToyTable)
     with pytest.raises(BadInput, match="toy:NAME"):
         find_table("toys:orders", {})
-    with pytest.raises(BadInput, match="is a store, which has no records"):
+    with pytest.raises(BadInput, match="has no records to follow: it is a store"):
         find_table("counters:toy", {})
     out = io.StringIO()
     load(TOY.chapter)(None, Settings(), TourReport(out))
