@@ -46,8 +46,6 @@ _PLAIN = frozenset({type(None), bool, int, str})
 _NEVER = _PLAIN | {float, Decimal, list}  # types that are no extended JSON: a quicker test than for a Mapping
 _NESTED = frozenset({dict, list})
 
-decode_unmarked = _object.decode  # `decode` without a step of ours, for text without `MARK`; it raises UNREADABLE
-
 
 def decode(data: bytes, decimals: Decimals = "decimal") -> dict[str, Any]:
     """A document, of the log or of JSON text. Errors: `BadInput` for what is no JSON object in UTF-8.
@@ -64,6 +62,12 @@ def decode_plain(data: bytes) -> dict[str, Any]:
     """`decode` that raises UNREADABLE."""
     document = _object.decode(data)
     return _revived(document) if MARK in data else document
+
+
+def decoder_of(texts: Sequence[bytes]) -> Callable[[bytes], dict[str, Any]]:
+    """What reads these documents as `decode_plain` does: without a step of ours for each where none of them has `MARK`."""
+    joined = b"".join(texts)  # searching all at once costs a tenth of searching each, and one byte is found quicker than several
+    return decode_plain if b"$" in joined and MARK in joined else _object.decode
 
 
 def decode_any(data: bytes | str) -> Any:
