@@ -66,7 +66,7 @@ def family(pid: int) -> list[int]:
 
 
 def processor_time() -> float:
-    """Seconds that this process and its descendants, Spark's Java and workers among them, have had a processor; 0 where this is not told."""
+    """Seconds that this process and its descendants, Spark's Java and workers among them, have had a processor; 0 where nobody tells."""
     return sum(map(_seconds, family(os.getpid()))) if Path("/proc/self/stat").exists() else 0.0
 
 
