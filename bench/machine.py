@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 
 _PACKAGES = ("confluent-kafka", "google-crc32c", "msgspec", "numpy", "pyarrow", "pyspark")
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def facts() -> dict[str, object]:
@@ -62,6 +63,19 @@ def family(pid: int) -> list[int]:
         found += children.get(found[at], [])
         at += 1
     return found
+
+
+def processor_time() -> float:
+    """Seconds that this process and its descendants, Spark's Java and workers among them, have had a processor; 0 where nobody tells."""
+    return sum(map(_seconds, family(os.getpid()))) if Path("/proc/self/stat").exists() else 0.0
+
+
+def _seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS  # its own, and of children that have ended
 
 
 def _version(package: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 import time
@@ -12,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.case import Case, Sample, Side, Skipped
-from bench.machine import family
+from bench.machine import processor_time
 from bench.pipelines import documents
 from bench.place import Place
 from bench.sizes import Sizes
@@ -34,7 +33,6 @@ NAME = "bench"
 SMALL = 100  # messages of a small round
 _TABLE = 100_000  # messages that the driver takes at once, as a run gives them to it
 _FILLING = 10_000
-_TICK = os.sysconf("SC_CLK_TCK")
 Deliver = Callable[[SinkWork, Sequence[Part]], "list[Outcome] | None"]
 
 
@@ -127,16 +125,3 @@ def by_driver(log: Log) -> Deliver:
         return [deliver_part(log, work, part, batch=_TABLE) for part in parts]
 
     return driver
-
-
-def processor_time() -> float:
-    """Seconds that this process, Spark's Java and its workers have had a processor."""
-    return sum(map(_seconds, family(os.getpid())))
-
-
-def _seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / _TICK  # its own, and of children that have ended

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.case import Case, Sample, Side, Skipped
 from bench.kafka import NoBroker, broker
+from bench.machine import processor_time
 from bench.pipelines import documents
 from bench.pipelines.moving import NAME, timed
 from bench.sizes import Sizes
@@ -21,8 +21,6 @@ from headwater.pipeline.adaptors import file
 from headwater.pipeline.offsets.control import log_topic, offsets_topic
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.running.run import Run
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def kafka_copy(folder: Path, sizes: Sizes) -> Iterator[Case | Skipped]:
@@ -54,10 +52,10 @@ def _pipeline(folder: Path, source: Path, name: str, slices: int) -> Pipeline:
 def _read(log: Log, folder: Path, source: Path, expected: int, *, slices: int) -> Sample:
     name = f"{NAME}-{random_id()}"
     run = Run(_pipeline(folder, source, name, slices), log, Settings(data=folder / "kafka"))
-    begun, used = time.perf_counter(), _processor()
+    begun, used = time.perf_counter(), processor_time()
     try:
         result = run.go()
-        seconds, used = time.perf_counter() - begun, _processor() - used
+        seconds, used = time.perf_counter() - begun, processor_time() - used
         if (result.state, result.read) != ("done", expected):
             raise Differs(f"The run ended {result.state} with {result.read} documents.", hint="See the offset log.")
         return Sample(expected, seconds, used)
@@ -68,26 +66,4 @@ def _read(log: Log, folder: Path, source: Path, expected: int, *, slices: int) -
 
 def _embedded(folder: Path, source: Path, expected: int) -> Sample:
     name = f"{NAME}-{random_id()}"
-    used = _processor()
-    sample = timed(_pipeline(folder, source, name, 0), folder / f"data-{name}", expected)
-    return sample._replace(cpu=_processor() - used)
-
-
-def _processor() -> float:
-    """Seconds of processor time of this process and of those that it has started, as far as they live."""
-    parents, times = dict[int, int](), dict[int, float]()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
-            parents[int(entry.name)] = int(fields[1])
-            times[int(entry.name)] = sum(map(int, fields[11:15])) / _TICKS
-    return sum(seconds for process, seconds in times.items() if _below(process, parents))
-
-
-def _below(process: int, parents: dict[int, int]) -> bool:
-    while process > 1 and process != os.getpid():
-        process = parents.get(process, 0)
-    return process == os.getpid()
+    return timed(_pipeline(folder, source, name, 0), folder / f"data-{name}", expected)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.case import Sample
+from bench.machine import processor_time
 from bench.pipelines import documents
 from headwater.core.errors import Differs
 from headwater.core.settings import Settings
@@ -25,12 +26,12 @@ def timed(pipeline: Pipeline, data: Path, expected: int) -> Sample:
     """From the run's begin to its end, when the sink has all and its position is on the log. Spark runs already."""
     with EmbeddedLog(data) as log:
         made = Run(pipeline, log, Settings(data=data))
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), processor_time()
         result = made.go()
-        seconds = time.perf_counter() - begun
+        seconds, used = time.perf_counter() - begun, processor_time() - used
     if result.state != "done":
         raise Differs(f"The run ended {result.state}.", hint="See the offset log.")
-    return Sample(expected, seconds)
+    return Sample(expected, seconds, used)
 
 
 def moved(

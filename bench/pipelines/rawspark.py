@@ -13,6 +13,7 @@ from tools.services.jars import Jar, Jars
 from tools.services.place import Place
 
 from bench.case import Sample, Side
+from bench.machine import processor_time
 from bench.pipelines import documents
 from bench.sizes import Sizes
 from headwater.spark.java import find_java
@@ -70,11 +71,11 @@ class RawSpark:
         return self.session.read.format("jdbc").options(**options).load()
 
     def _copied(self, copy: Callable[[], None], count: int, check: Callable[[Iterator[Path]], None]) -> Sample:
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), processor_time()
         copy()
-        seconds = time.perf_counter() - begun
+        seconds, used = time.perf_counter() - begun, processor_time() - used
         check(self.out.glob("part-*"))
-        return Sample(count, seconds)
+        return Sample(count, seconds, used)
 
 
 def warm(peer: Side, sizes: Sizes) -> None:

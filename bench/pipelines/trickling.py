@@ -45,7 +45,6 @@ class Nowhere(CanWrite, frozen=True, kw_only=True):
     kind: ClassVar[str] = "nowhere"
     about: ClassVar[About] = About(summary="Takes everything.", namespace="", sample="")
     delivery = "at least once"
-    place: str = "nowhere"
 
     def writer(self, part: Part) -> SinkWriter:
         return NowhereWriter()

@@ -223,8 +223,11 @@ def fits(column: ColumnType, cells: Sequence[Any], *, key: bool = False) -> bool
             return all(one is None or math.isfinite(one) for one in cells) or all(holds(column, one, key=key) for one in cells)
         case "decimal" if kinds == {Decimal}:
             numbers = [one for one in cells if one is not None]
-            if short(numbers) or (column.exact and _within(numbers, column.whole, column.scale)):
-                return column.whole + column.scale >= _FLOAT or _within(numbers, column.whole, column.scale)
+            if column.whole + column.scale >= _FLOAT:
+                if short(numbers) or (column.exact and _within(numbers, column.whole, column.scale)):
+                    return True
+            elif (column.exact or short(numbers)) and _within(numbers, column.whole, column.scale):
+                return True
     return all(holds(column, one, key=key) for one in cells)
 
 

@@ -43,10 +43,9 @@ _USUAL = (
 )
 _NUMERIC = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _PLAIN = frozenset({type(None), bool, int, str})
-_NEVER = _PLAIN | {float, Decimal, list}  # types that are no extended JSON: a quicker test than for a Mapping
+_FLAT = _PLAIN | {float}
+_NEVER = _FLAT | {Decimal, list}  # types that are no extended JSON: a quicker test than for a Mapping
 _NESTED = frozenset({dict, list})
-
-decode_unmarked = _object.decode  # `decode` without a step of ours, for text without `MARK`; it raises UNREADABLE
 
 
 def decode(data: bytes, decimals: Decimals = "decimal") -> dict[str, Any]:
@@ -62,8 +61,13 @@ def decode(data: bytes, decimals: Decimals = "decimal") -> dict[str, Any]:
 
 def decode_plain(data: bytes) -> dict[str, Any]:
     """`decode` that raises UNREADABLE."""
-    document = _object.decode(data)
-    return _revived(document) if MARK in data else document
+    return _revived(_object.decode(data)) if MARK in data else _object.decode(data)
+
+
+def decoder_of(texts: Sequence[bytes]) -> Callable[[bytes], dict[str, Any]]:
+    """What reads these documents as `decode_plain` does: without a step of ours for each where none of them has `MARK`."""
+    joined = b"".join(texts)  # searching all at once costs a tenth of searching each, and one byte is found quicker than several
+    return decode_plain if b"$" in joined and MARK in joined else _object.decode
 
 
 def decode_any(data: bytes | str) -> Any:
@@ -220,7 +224,7 @@ def _is_json(value: Any) -> bool:
     if kind is dict:
         for key, one in value.items():  # a generator costs three times as much
             kind = type(one)
-            if type(key) is not str or (kind not in _PLAIN and kind is not float and not _is_json(one)):
+            if type(key) is not str or (kind not in _FLAT and not (one.is_finite() if kind is Decimal else _is_json(one))):
                 return False
         return True
     if kind is list:
@@ -228,7 +232,7 @@ def _is_json(value: Any) -> bool:
             if type(one) not in _PLAIN and not _is_json(one):
                 return False
         return True
-    return kind in _PLAIN or kind is float or (kind is Decimal and value.is_finite())
+    return kind in _FLAT or (kind is Decimal and value.is_finite())
 
 
 def _converted(value: Any) -> Any:

@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import BadInput
 from headwater.pipeline.values import (
-    MARK,
     canonical,
     decode,
     decode_any,
     decode_plain,
-    decode_unmarked,
+    decoder_of,
     encode,
     encode_lines,
     extended,
@@ -113,7 +112,18 @@ def test_text_that_was_read_is_written_as_it_was(document: dict[str, Any]) -> No
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON))
 def test_a_document_comes_back_from_the_log_with_its_types(document: dict[str, Any]) -> None:
     assert repr(decode(store(document))) == repr(document)
-    assert (MARK in store(document)) or decode_unmarked(store(document)) == document
+
+
+@given(st.lists(st.dictionaries(st.text(st.characters(codec="utf-8")), JSON), max_size=3))
+def test_documents_are_read_together_as_each_alone(documents: list[dict[str, Any]]) -> None:
+    texts = [store(one) for one in documents]
+    assert repr(list(map(decoder_of(texts), texts))) == repr(documents)
+
+
+@pytest.mark.parametrize("text", [b'{"a":"$5"}', b'{"a":{"$oid":"0"}}', b'{"a":1.5}'])
+def test_documents_without_tagged_numbers_are_read_without_a_step_of_ours(text: bytes) -> None:
+    assert decoder_of([text]) is not decode_plain
+    assert decoder_of([text, b'{"a":{"$numberDouble":"1.5"}}']) is decode_plain
 
 
 @pytest.mark.parametrize(

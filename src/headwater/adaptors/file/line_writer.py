@@ -6,7 +6,8 @@ import csv
 import gzip
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
@@ -21,6 +22,7 @@ from headwater.pipeline.columns import Tables
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.sink_adaptor import Batch, SinkWriter
 
+_WRITTEN = frozenset({type(None), str, int, float, Decimal})  # types that CSV has text for
 TABLE = ""  # the one table of a folder, whatever the namespaces are
 
 
@@ -93,31 +95,36 @@ class LineWriter(Temporary):
         if not self._csv:
             self._out.write(values.encode_lines(rows))
             return
-        cells: list[list[Any]] = []
-        written = [m for m in messages if m.op != Op.COMMAND]
+        written = messages if len(rows) == len(messages) else [m for m in messages if m.op != Op.COMMAND]
+        cells = columns(rows)
         if self._check is not None:
-            fields = dict.fromkeys(name for row in rows for name in row)
-            found = self._check.checked(TABLE, written, {name: [row.get(name) for row in rows] for name in fields})
-            self._names = list(found.columns)
-        for message, row in zip(written, rows, strict=True):
-            if not self._names:
-                self._names = list(row)
-            if not self._names:
-                raise Rejected(
-                    "A document without fields cannot be the first row of a CSV file: the first row names the columns.",
-                    offset=message.offset,
-                    hint="Leave it out, or give it the fields.",
-                )
-            if extra := [name for name in row if name not in self._names and (self._check is None or row[name] is not None)]:
-                raise Rejected(
-                    f"The field {extra[0]} is not among the columns {', '.join(self._names)} of the file.",
-                    offset=message.offset,
-                    hint="Pick the fields to write with pick(...).",
-                )
-            cells.append([_cell(row.get(name)) for name in self._names])
+            self._names = list(self._check.checked(TABLE, written, cells).columns)
+        if not self._names:
+            self._names = list(rows[0])
+        if not self._names:
+            raise Rejected(
+                "A document without fields cannot be the first row of a CSV file: the first row names the columns.",
+                offset=written[0].offset,
+                hint="Leave it out, or give it the fields.",
+            )
+        if not cells.keys() <= set(self._names):
+            self._refuse_others(written)
+        none = [None] * len(rows)
+        table = list(zip(*(_cells(cells[name]) if name in cells else none for name in self._names), strict=True))
         if not self._head:
             self._head = self._raw.write(compressed(_lines([self._names]), self._compression))
-        self._out.write(_lines(cells))
+        self._out.write(_lines(table))
+
+    def _refuse_others(self, messages: Sequence[Message]) -> None:
+        """Errors: `Rejected` for the first message with a field that is not among the columns; where columns are decided, with a value."""
+        for message in messages:
+            for name, value in message.data.items():
+                if name not in self._names and (self._check is None or value is not None):
+                    raise Rejected(
+                        f"The field {name} is not among the columns {', '.join(self._names)} of the file.",
+                        offset=message.offset,
+                        hint="Pick the fields to write with pick(...).",
+                    )
 
     def finish(self) -> dict[str, Any]:
         try:
@@ -185,6 +192,20 @@ def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
             hint='Write changes with envelope=True, or leave deletes out with opfilter(drop=["delete"]).',
         )
     return [message.data for message in messages if message.op != Op.COMMAND] if Op.COMMAND in ops else [one.data for one in messages]
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+    """Rows as columns. `pa.Table.from_pylist` is no alternative: it uses the names of the first row only."""
+    first = tuple(rows[0]) if rows else ()
+    if all(tuple(row) == first for row in rows):  # usual: every document has the same fields
+        return dict(zip(first, zip(*(row.values() for row in rows), strict=True), strict=True)) if first else {}
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _cells(column: Sequence[Any]) -> Sequence[Any]:
+    """`_cell` of each; the column itself where nothing is to convert, which is quicker to see for all at once."""
+    return column if _WRITTEN.issuperset(map(type, column)) else list(map(_cell, column))
 
 
 def _cell(value: Any) -> Any:

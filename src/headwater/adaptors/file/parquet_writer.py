@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from headwater.adaptors.file.line_writer import TABLE, Temporary, documents
+from headwater.adaptors.file.line_writer import TABLE, Temporary, columns, documents
 from headwater.adaptors.file.parquet_columns import RULES, column_of, schema_of
 from headwater.core.files import explained
 from headwater.pipeline.column_check import ColumnCheck
@@ -47,7 +47,7 @@ class ParquetPartWriter(Temporary):
     def write(self, batch: Batch) -> None:
         rows = documents(batch.messages)
         written = batch.messages if len(rows) == len(batch.messages) else [one for one in batch.messages if one.op != Op.COMMAND]
-        cells = _columns(rows)
+        cells = columns(rows)
         table = self._check.checked(TABLE, written, cells)
         self._know(table)
         self._gather(self._made(table, cells, len(rows)))
@@ -137,12 +137,3 @@ class ParquetPartWriter(Temporary):
         if self._open is not None:
             self._open.close()
         super().close()
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
-    """Rows as columns. `pa.Table.from_pylist` is no alternative: it uses the names of the first row only."""
-    first = tuple(rows[0]) if rows else ()
-    if all(tuple(row) == first for row in rows):  # usual: every document has the same fields
-        return dict(zip(first, zip(*(row.values() for row in rows), strict=True), strict=True)) if first else {}
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}

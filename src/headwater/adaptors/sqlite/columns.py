@@ -75,6 +75,8 @@ def cells(column: Sequence[Any], kind: ColumnType | None = None) -> Sequence[Any
     if kind is not None and kind.kind == "decimal" and kind.exact:
         return [None if one is None else _text(values.native(one)) for one in column]
     kinds = set(map(type, column))
+    if kind == _NUMERIC and kinds == {Decimal} and short(column):
+        return list(map(float, column))
     if kind == _NUMERIC and kinds <= {Decimal, type(None)} and short(one for one in column if one is not None):
         return [None if one is None else float(one) for one in column]  # SQLite makes integers of what has no fraction
     if kinds <= _STORED and not (float in kinds and any(one != one for one in column)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -32,6 +32,8 @@ class ColumnDeciding:
 
     def __init__(self, control: Control, sink: Sink, log: Log) -> None:
         self._control, self._sink, self._log = control, sink, log
+        # An adaptor reads its options anew for each question, which costs more than all else about a message.
+        self._place = lru_cache(maxsize=1024)(lambda namespace: sink.adaptor.place(namespace))
 
     @cached_property
     def _rules(self) -> ColumnRules | None:
@@ -49,7 +51,7 @@ class ColumnDeciding:
         if rules is None:
             return work
         if self.missing:
-            sample = ((self._sink.adaptor.place(one.namespace), one) for one in self._sample(work, start, min(end, start + SAMPLE)))
+            sample = ((self._place(one.namespace), one) for one in self._sample(work, start, min(end, start + SAMPLE)))
             found = self._without_given(decided(sample, rules))
             self._write(work.epoch, lambda before: found if before is None else before)
         known = self._control.state.columns.get(self._sink.name)
@@ -73,8 +75,7 @@ class ColumnDeciding:
         if not new:
             return needs
         end = min(self._log.bounds(work.topic, 0).end, needs.offset + _LATER)
-        place = self._sink.adaptor.place
-        sample = [one for one in self._sample(work, needs.offset, end) if place(one.namespace) == needs.table]
+        sample = [one for one in self._sample(work, needs.offset, end) if self._place(one.namespace) == needs.table]
         documents = ({name: one.data[name] for name in new if name in one.data} for one in sample)
         return msgspec.structs.replace(needs, types={**needs.types, **observed(documents, rules, needs.key)})
 

@@ -23,7 +23,6 @@ from headwater.pipeline.message import DEFAULT_ID, Message, Mode, Op
 from headwater.pipeline.offsets.claims import overtaken
 from headwater.pipeline.running.work import HASH, IDS, UNREADABLE, SinkWork
 from headwater.pipeline.sink_adaptor import Part
-from headwater.pipeline.texts import Texts
 
 _OPS = list(Op)
 _MODES = list(Mode)
@@ -198,10 +197,8 @@ class RecordBatch:
         texts, times = chunk.column("value").to_pylist(), chunk.column("timestamp").to_pylist()
         numbers = range(first, last + 1) if last - first + 1 == len(chunk) else offsets.to_pylist()
         same = repeat(namespace), repeat(op), repeat(mode), repeat(ids)
-        # Without a Python step for each, where no number can be extended JSON: such objects have a `$`.
-        decode = values.decode_plain if Texts(chunk.column("value")).contain(b"$") else values.decode_unmarked
         try:
-            return list(map(Message, same[0], map(decode, texts), same[1], times, same[2], numbers, same[3]))
+            return list(map(Message, same[0], map(values.decoder_of(texts), texts), same[1], times, same[2], numbers, same[3]))
         except values.UNREADABLE:
             return None  # `_one_by_one` finds the unreadable one
 

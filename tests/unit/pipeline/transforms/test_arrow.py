@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
@@ -19,7 +19,7 @@ from headwater.core.errors import BadConfig, Rejected
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.transform import chain
 from headwater.pipeline.transforms import arrow
-from headwater.pipeline.transforms.columns import batch_of, messages_of
+from headwater.pipeline.transforms.columns import array_of, batch_of, messages_of
 from headwater.pipeline.values import encode
 
 
@@ -91,6 +91,26 @@ BIG = 1 << 70
 )
 def test_a_columns_type_is_found_from_its_values(values: list[Any], kind: str, held: list[Any]) -> None:
     assert types(*values) == [kind, held]
+
+
+@given(st.lists(st.one_of(st.none(), st.decimals(allow_nan=False, allow_infinity=False)), min_size=1, max_size=4))
+@example([Decimal("0.00"), Decimal("1E+3")])
+@example([Decimal(10**37), Decimal("0.01")])
+@example([Decimal("1.5"), Decimal("-1.5"), None])
+def test_a_column_of_decimals_holds_each_of_them_with_its_places(values: list[Decimal | None]) -> None:
+    try:
+        kind = pa.array(values).type  # as Arrow finds it
+    except pa.ArrowInvalid:
+        kind = pa.string()
+    found = array_of(values, 76)
+    if pa.types.is_string(kind):
+        assert found is None
+        return
+    assert found is not None
+    assert found.to_pylist() == values
+    if pa.types.is_decimal(kind):
+        assert found.type.scale >= kind.scale
+        assert found.type.precision - found.type.scale >= kind.precision - kind.scale
 
 
 def test_the_batch_says_whose_it_is() -> None:
