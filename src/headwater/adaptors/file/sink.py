@@ -76,6 +76,10 @@ class FileSink(SinkAdaptor[File]):
     def held(self, pipeline: str, sink: str) -> list[tuple[int, int]] | None:
         return self._target(pipeline, sink).held()
 
+    def unnoted(self, pipeline: str, sink: str) -> bool:
+        target = self._target(pipeline, sink)
+        return target.owner() is None and target.occupied()
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         return self._target(pipeline, sink).begin(epoch)
 
