@@ -230,6 +230,7 @@ def test_put_aside_listed_shown_mended_sent_and_dropped(tmp_path: Path, forked_p
     assert ran.code == 0, ran.err
     assert home.positions() == {"archive": 16, "report": 16}
     assert [one["offset"] for one in home.pipeline("dead", "shop", "list", "--json").json] == [5, 14]
+    assert "2 messages are put aside: headwater pipeline dead shop list" in ran.err
     assert "2 messages are put aside: headwater pipeline dead shop list" in home.pipeline("status", "shop").out
     shown = home.pipeline("dead", "shop", "show", "5")
     assert "message 5 for report, put aside" in shown.out

@@ -16,6 +16,7 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import count, print_json_line, visible
 from headwater.cli.pipeline_making import PipelineFile
+from headwater.cli.pipeline_options import several
 from headwater.cli.stop import StopSignal
 from headwater.cli.usage import UsageMistake
 from headwater.core.errors import BadInput, Conflict, HeadwaterError
@@ -321,6 +322,9 @@ def _told(result: Result, log: Log, at: At, took: str = "", nothing: str = "") -
         # A batch failed while the run was stopping: the next run finds the message.
         if sink.failure is not None and (sink.failure.start < 0 or not result.asked)
     ]
+    view = PipelineView(log, result.pipeline)
+    if aside := len(view.state().dead):  # "written" and the position tell nothing of them
+        at.note(f"{several(aside, 'message', 'is')} put aside: {at.command(f'pipeline dead {result.pipeline} list')}")
     if stands:
-        raise stopped(PipelineView(log, result.pipeline), stands)
+        raise stopped(view, stands)
     at.note(f"{'Stopped' if result.asked else 'Done'}; {count(result.read)} read.{took and f' It took {took}.'}{nothing and f' {nothing}'}")

@@ -134,6 +134,11 @@ class SinkAdaptor(Generic[Own]):
         """
         return None
 
+    def unnoted(self, pipeline: str, sink: str) -> bool:
+        """Whether the target is not empty, and has no note of an owner: what it holds may be what this sink has written. Changes nothing.
+        False for sinks that upsert."""
+        return False
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Called once by each run before it writes: shut older runs out, sweep what they left half done.
 
@@ -222,6 +227,9 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
 
     def held(self, pipeline: str, sink: str) -> list[tuple[int, int]] | None:
         return self._sink().held(pipeline, sink)
+
+    def unnoted(self, pipeline: str, sink: str) -> bool:
+        return self._sink().unnoted(pipeline, sink)
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         return self._sink().begin(pipeline, sink, epoch)

@@ -63,6 +63,7 @@ class PartFolder(Target):
     def forget(self, position: int, epoch: int) -> None:
         with self.locked(epoch):
             self._parts.forget(position)
+            self._keep(position, epoch)
 
     def put(self, part: Part, receipt: dict[str, Any]) -> None:
         end = int(receipt["end"])

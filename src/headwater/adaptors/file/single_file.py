@@ -142,6 +142,7 @@ class SingleFile(Target):
                 self._cut(noted)  # the bytes of a part that was being appended do not stay
             start = position + 1 if noted is None else min(noted.start, position + 1)
             self._notes.write(self._as_it_is(start, position + 1))
+            self._keep(position, epoch)
 
     def _lacks_line_end(self, noted: FileNote) -> bool:
         """Whether the earlier content lacks a final line end: the first document would join its last line."""

@@ -22,6 +22,7 @@ from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.adaptors.file.readback import rows, stored_as
 from headwater.adaptors.file.single_file import SingleFile, columns
 from headwater.adaptors.file.standard_output import StandardOutput
+from headwater.adaptors.file.store import no_folder
 from headwater.adaptors.file.target import Target, temporary
 from headwater.core.errors import ReadOnly
 from headwater.pipeline.claim import SinkClaim
@@ -41,6 +42,8 @@ class FileSink(SinkAdaptor[File]):
         near = adaptor.path if adaptor.folder else adaptor.path.parent
         while not near.exists():
             near = near.parent
+        if not near.is_dir():
+            raise no_folder(near)
         if not os.access(near, os.W_OK):
             raise ReadOnly(f"{near} cannot be written by this process.", hint="Change its permissions, or name another place.")
         return [f"{adaptor.path} can be written"]
@@ -75,6 +78,10 @@ class FileSink(SinkAdaptor[File]):
 
     def held(self, pipeline: str, sink: str) -> list[tuple[int, int]] | None:
         return self._target(pipeline, sink).held()
+
+    def unnoted(self, pipeline: str, sink: str) -> bool:
+        target = self._target(pipeline, sink)
+        return target.owner() is None and target.occupied()
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         return self._target(pipeline, sink).begin(epoch)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from headwater.adaptors.parts.store import PartStore
-from headwater.core.files import Files, replace
+from headwater.core.errors import BadConfig
+from headwater.core.files import Files, explained, replace
+
+
+def no_folder(path: Path | str) -> BadConfig:
+    """The error of a folder that cannot be made: there is a file of that name."""
+    return BadConfig(f"{path} is no folder: there is a file of that name, or above.", hint="Name another folder, or move the file away.")
 
 
 class FolderStore(PartStore):
@@ -25,6 +31,10 @@ class FolderStore(PartStore):
             return (self._folder / name).read_bytes()
         except FileNotFoundError:
             return None
+        except NotADirectoryError as error:
+            raise no_folder(self.where) from error
+        except OSError as error:
+            raise explained(error, self._folder / name, reading=True) from error
 
     def write(self, name: str, data: bytes) -> None:
         replace(self._files, self._folder / name, data)

@@ -127,6 +127,11 @@ class Target(ABC):
     def forget(self, position: int, epoch: int) -> None:
         """Let offsets above `position` come again: an operator has moved the sink."""
 
+    def _keep(self, position: int, epoch: int) -> None:
+        """An operator says that the target has what lies before the position: `begin` must not delete it for `existing="overwrite"`."""
+        if position >= 0:
+            self._ownership.take(epoch)
+
     @contextmanager
     def locked(self, epoch: int | None) -> Iterator[None]:
         """Holds the target's lock. Errors: `Fenced` where a newer run is the owner."""

@@ -106,8 +106,12 @@ class OffsetParts:
 
     def leave(self, former: str) -> None:
         """Rename the parts of a former log to names that no part of the new log can have."""
+        there, times, called = self._store.list("earlier-"), 1, former
+        while any(name.startswith(f"earlier-{called}-") for name in there):  # parts of the same name, which would be written over
+            times += 1
+            called = f"{former}.{times}"
         for name, _ in [*self._found(""), *self._replays()]:
-            self._store.rename(name, f"earlier-{former}-{name}")
+            self._store.rename(name, f"earlier-{called}-{name}")
         for name, _ in list(self._found(self._work)):
             self._store.delete(self._work + name)
         if self._empty():

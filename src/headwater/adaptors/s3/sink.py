@@ -82,6 +82,11 @@ class S3Sink(SinkAdaptor[S3]):
             store = PrefixStore(bucket)
             return _parts(self.adaptor, store).held() if _ownership(store, pipeline, sink).mine() else []
 
+    def unnoted(self, pipeline: str, sink: str) -> bool:
+        with Bucket(self.adaptor) as bucket:
+            store = PrefixStore(bucket)
+            return _ownership(store, pipeline, sink).found() is None and bool(_parts(self.adaptor, store).held())
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         with Bucket(self.adaptor) as bucket:
             store = PrefixStore(bucket)

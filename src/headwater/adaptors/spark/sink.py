@@ -77,6 +77,12 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
         with self._place() as store:
             return SparkRanges(store).held() if _ownership(store, pipeline, sink).mine() else []
 
+    def unnoted(self, pipeline: str, sink: str) -> bool:
+        if self.adaptor.path is None:
+            return False
+        with self._place() as store:
+            return _ownership(store, pipeline, sink).found() is None and bool(SparkRanges(store).held())
+
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Delete what dead runs have left. Returns the complete ranges; None without a path, where they are not known."""
         held: list[tuple[int, int]] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,6 +12,14 @@ from headwater.core.clock import Clock
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.ranges import Span, joined, missing, prefix
 from headwater.pipeline.offsets.state import Change, Dead, Failure, State, Unheld
+
+
+def no_longer_aside(state: State, sink: str, start: int, end: int = sys.maxsize) -> list[Change]:
+    """The changes by which messages of [start, end) are no longer put aside: they come to the sink again, or have been sent to it.
+
+    Otherwise somebody would send one that the sink has a second time, and `verify` would not expect it.
+    """
+    return [(f"dead/{whose}/{offset}", None) for whose, offset in state.dead if whose == sink and start <= offset < end]
 
 
 class Acks:
@@ -54,7 +63,8 @@ class Acks:
             names: list[Change] = [
                 (f"taken/{self._sink}/{name}", position if position >= 0 else None) for name, offset in known if offset > position
             ]
-            return [(f"sink/{self._sink}", msgspec.structs.replace(now, position=position)), *names]
+            again = no_longer_aside(state, self._sink, position + 1)
+            return [(f"sink/{self._sink}", msgspec.structs.replace(now, position=position)), *names, *again]
 
         self._control.change(decide)
 

@@ -17,6 +17,7 @@ from headwater.log import Log
 from headwater.log.record import Bounds, Mode, Record
 from headwater.pipeline import values
 from headwater.pipeline.message import Op
+from headwater.pipeline.offsets.acks import no_longer_aside
 from headwater.pipeline.offsets.compaction import compact
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import last_sign, life
@@ -29,6 +30,7 @@ from headwater.pipeline.operating.view import PipelineView
 from headwater.wire.request import check_reason
 
 _KEPT = 2048  # characters of a document that the audit keeps: it stays for ever, and every reader of the state reads it
+_FEW = 1000  # messages behind a mark that are looked at again when it is made: a compaction may have ended since
 Decide = Callable[[State], Sequence[Change]]
 
 
@@ -58,14 +60,11 @@ class PipelineChanges(PipelineView):
             raise self.outside(position, bounds)
         if position + 1 < bounds.start:
             raise BadBounds(f"The log begins at {bounds.start}; what lies before is gone.", hint=f"Give {bounds.start - 1} or more.")
+        self._refuse_holes(position, min(before, bounds.end - 1))  # first: beside a live run, a decision that takes long is never made
 
         def decide(state: State) -> list[Change]:
             now = state.sink(sink)
-            if self.holes(position + 1, min(now.position, bounds.end - 1)):
-                raise BadBounds(
-                    f"Compaction has removed messages behind {position}, so they cannot be sent again.",
-                    hint="Read the source anew with `headwater pipeline run FILE --again`.",
-                )
+            self._refuse_holes(position, min(now.position, bounds.end - 1, position + _FEW))
             if position < min(now.position, state.compacting - 1):
                 raise Conflict(
                     f"The messages below {state.compacting} are being compacted.",
@@ -78,10 +77,19 @@ class PipelineChanges(PipelineView):
                 for namespace, at in state.taken.get(sink, {}).items()
                 if at > position
             ]
+            changes += no_longer_aside(state, sink, position + 1)
             return [*changes, self._entry("mark", reason, sink=sink, offset=position, before=now.position)]
 
         after = self._made(decide, dry_run).sink(sink)
         return answers.Marked(sink=sink, before=before, position=after.position, dry_run=dry_run)
+
+    def _refuse_holes(self, position: int, last: int) -> None:
+        """Errors: `BadBounds` where compaction has removed messages between the position and `last`."""
+        if self.holes(position + 1, last):
+            raise BadBounds(
+                f"Compaction has removed messages behind {position}, so they cannot be sent again.",
+                hint="Read the source anew with `headwater pipeline run FILE --again`.",
+            )
 
     def delete(self, sink: str, *, why: str, dry_run: bool = False) -> answers.Forgotten:
         """Forget a sink that the pipeline no longer has, so that compaction no longer waits for it.
@@ -104,7 +112,7 @@ class PipelineChanges(PipelineView):
                     "it out of the pipeline's file, and run the pipeline first.",
                 )
             gone: list[Change] = [(f"sink/{sink}", None)]
-            gone += [(f"dead/{sink}/{offset}", None) for whose, offset in state.dead if whose == sink]
+            gone += no_longer_aside(state, sink, 0)
             return [*gone, self._entry("delete", reason, sink=sink, before=state.sink(sink).position)]
 
         self._made(decide, dry_run)
@@ -241,9 +249,13 @@ class PipelineChanges(PipelineView):
         entry = self._entry("dead retry", why, sink=one.sink, offset=one.offset, refused="" if failure is None else True)
         self._made(lambda state: [(f"dead/{one.sink}/{one.offset}", left), entry], False)
 
-    def count_apart(self, sink: str, spans: Sequence[tuple[int, int]]) -> None:
-        """Let ranges that a sink does not hold count as taken: they were sent to it by hand."""
-        self._made(lambda state: [state.counted_apart(sink, *spans)], False)
+    def count_sent(self, sink: str, start: int, end: int, apart: Sequence[tuple[int, int]]) -> None:
+        """A sink was sent [start, end) by hand. What it does not hold of that, `apart`, counts as taken, and nothing stays put aside."""
+
+        def decide(state: State) -> list[Change]:
+            return [*([state.counted_apart(sink, *apart)] if apart else []), *no_longer_aside(state, sink, start, end)]
+
+        self._made(decide, False)
 
     # -- the run --------------------------------------------------------------------------------------------
 

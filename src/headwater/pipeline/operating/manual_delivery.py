@@ -247,11 +247,11 @@ class ManualDelivery:
         return msgspec.structs.replace(outcome, start=start, written=written)
 
     def _count_sent(self, start: int, end: int) -> None:
-        """Note that messages that the sink lacks were sent again: the sink does not note what is sent by hand."""
+        """Note that messages were sent again: the sink does not note what is sent by hand."""
         held = self._sink.adaptor.held(self._operator.control.identity(), self._sink.name)
         position = self._operator.state().sink(self._sink.name).position
-        if lacking := [] if held is None else missing(start, min(end, position + 1), held):
-            self._operator.count_apart(self._sink.name, lacking)
+        lacking = [] if held is None else missing(start, min(end, position + 1), held)
+        self._operator.count_sent(self._sink.name, start, end, lacking)
 
     def _loop(self, epoch: int) -> SinkLoop:
         stopping, operator = threading.Event(), self._operator

@@ -213,6 +213,15 @@ class SinkHoldings:
         shown = ", ".join(f"{start}-{end - 1}" if end > start + 1 else str(start) for start, end in lacking[:_SHOWN])
         more = f" and {len(lacking) - _SHOWN} more ranges" if len(lacking) > _SHOWN else ""
         mark = f"    headwater pipeline offset {name} mark {sink}"
+        if self._sink.adaptor.unnoted(self._identity, sink):  # whoever deletes hidden folders, or restores files without them
+            return Differs(
+                f"{self._sink.adaptor} is not empty, and has no notes of sink {sink} any more, which has taken {shown}{more}. "
+                "Nothing was written.",
+                hint="Put the notes back, too. Or, where the messages are still there, take them as they are and go on behind them:\n"
+                f"{mark} {position} --why ...\n"
+                "Or deliver everything again. Move what is there away first, or it will be there twice:\n"
+                f"{mark} -1 --why ...",
+            )
         if context.log.bounds(context.topic, 0).start > first or has_holes(context.log, context.topic, first, last):
             hint = (
                 "The log no longer has all of them. Put the target back as it was. Or go on without them, and read the source anew:\n"

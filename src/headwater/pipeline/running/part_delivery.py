@@ -22,7 +22,6 @@ from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter, deliverable
 from headwater.pipeline.transform import Apply, Transform, chain, chain_of_fields
 from headwater.pipeline.transforms.type_widening import Unusual
 
-_FEW = 16
 _QUICK = 0.25  # seconds
 
 
@@ -75,7 +74,9 @@ class PartDelivery:
         self._taken = part.start  # everything below is written
         self._writing = False
         self._locations: set[str] = set()  # the namespaces whose place in the sink is known to be none that the source reads
-        self._few = min(batch, _FEW)  # messages at once of a writer that sends them one by one: what a part of a second is enough for
+        # Messages at once of a writer that sends them one by one: what a part of a second is enough for. The first tells how long
+        # one takes: where a run ends before sixteen are sent, all of them would come again, in each run.
+        self._few = 1
 
     def run(self) -> Outcome:
         failure: Failure | None = None

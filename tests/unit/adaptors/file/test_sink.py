@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.adaptors.file.adaptor import File
-from headwater.core.errors import AlreadyExists, Conflict, Rejected, Unavailable
+from headwater.core.errors import AlreadyExists, BadConfig, Conflict, Rejected, Unavailable
 from headwater.pipeline import values
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Message
+from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.sink_adaptor import Batch, Part
 
 
@@ -301,6 +302,23 @@ def test_what_a_table_cannot_hold_is_said_of_its_message(tmp_path: Path, value: 
         written(adaptor, [(7, [{"v": None}, {"v": value}])])
     assert no.value.offset == 8
     assert "omit(...)" in no.value.hint
+
+
+@pytest.mark.parametrize("place", ["there/", "there/below/", "there/x.jsonl"])
+def test_a_file_in_the_place_of_a_folder_is_a_mistake_of_the_pipelines_file(tmp_path: Path, place: str) -> None:
+    (tmp_path / "there").write_text("mine")
+    sink = file(f"{tmp_path}/{place}")
+    with pytest.raises(BadConfig, match="there is a file of that name"):
+        sink.check("sink", Namespaces())
+    with pytest.raises(BadConfig, match="there is a file of that name"):
+        sink.owner("p#1", "s")
+    assert (tmp_path / "there").read_text() == "mine"
+
+
+def test_a_note_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "o/.headwater/owner.json").mkdir(parents=True)
+    with pytest.raises(Unavailable, match=r"Reading .*owner.json failed"):
+        file(f"{tmp_path}/o/").owner("p#1", "s")
 
 
 def test_a_folder_for_the_work_that_somebody_removed_is_no_crash(tmp_path: Path) -> None:

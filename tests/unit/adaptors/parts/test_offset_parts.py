@@ -111,6 +111,10 @@ def test_parts_of_another_log_keep_their_content(store: MemoryStore, parts: Offs
     assert parts.recovered() == []
     assert store.list("earlier-") == [f"earlier-old-{name}"]
     assert store.list("work/part-") == []
+    for _ in range(2):
+        assert put(store, parts, 0, 4) == name
+        parts.leave("old")
+    assert sorted(store.list("earlier-")) == [f"earlier-old-{name}", f"earlier-old.2-{name}", f"earlier-old.3-{name}"]
 
 
 def test_an_older_run_and_another_sink_are_refused(store: MemoryStore) -> None:

@@ -67,6 +67,25 @@ def test_the_last_message_of_each_namespace_stays(log: Log) -> None:
     assert not has_holes(log, made.messages, 30, 39)
 
 
+def test_a_hole_behind_the_last_messages_of_many_namespaces_is_seen(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic(log_topic("p"), settings=TopicSettings(segment=2000), part=PART)
+        writer = log.claim(log_topic("p"), 0, part=PART)
+        writer.append([Record(b"first", b"{}") for _ in range(10)])
+        writer.append([Record(b"n%d" % n, b"{}") for n in range(1200)])  # each the last of its namespace, side by side
+        for _ in range(60):
+            writer.append([Record(b"last", b"{}")])
+        made = control(log, ("sink/a", SinkState(position=1260)))
+        compact(made)
+        for first in (0, 9, 10, 500):
+            assert has_holes(log, made.messages, first, 1260), first
+        assert not has_holes(log, made.messages, 10, 1209)
+        operator = PipelineOperations(log, "p", clock=ManualClock())
+        with pytest.raises(BadBounds, match="Compaction has removed messages"):
+            operator.mark("a", 9, why="again")
+        assert operator.sink("a").position == 1260
+
+
 def test_a_sink_that_never_took_anything_keeps_all_of_it(log: Log) -> None:
     made = control(log, ("sink/a", SinkState(position=29)), ("sink/b", SinkState()))
     assert compact(made).before == 0

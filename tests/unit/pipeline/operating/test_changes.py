@@ -163,6 +163,18 @@ def test_what_was_put_aside_is_dropped_or_stays_with_the_newest_error(log: Embed
     assert shop.state().dead == {}
 
 
+def test_a_mark_before_what_was_put_aside_takes_it_back(log: EmbeddedLog) -> None:
+    """It comes to the sink again: sent from there, too, a file would have it twice, and `verify` would not expect it."""
+    shop = PipelineOperations(log, "shop")
+    shop.mark("archive", 5, why="behind it")
+    shop.mark("report", -1, why="another sink")
+    assert [(one.sink, one.offset) for one in shop.dead()] == [("archive", 5)]
+    shop.mark("archive", 4, why="before it", dry_run=True)
+    assert len(shop.dead()) == 1
+    shop.mark("archive", 4, why="before it")
+    assert shop.dead() == []
+
+
 def test_numbers_of_a_correction_are_decimals_and_floats_where_floats_were(log: EmbeddedLog) -> None:
     """What comes as JSON, by hand or over HTTP, may have been read as a float by the way."""
     log.claim("pipeline-shop", 0, part=PART).append([Record(b"orders", b'{"_id":16,"f":{"$numberDouble":"1.0"},"d":1.20}')])

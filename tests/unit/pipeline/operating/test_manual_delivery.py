@@ -233,6 +233,20 @@ def bury(log: Log, *more: Record) -> PipelineOperations:
     return operator
 
 
+def test_what_was_put_aside_and_is_sent_again_with_others_is_no_longer_aside(log: Log, hands: ManualDelivery, tmp_path: Path) -> None:
+    operator = PipelineOperations(log, "p")
+    hands.deliver_next(5)
+    for offset in (1, 3, 4):
+        operator.control.change(lambda state, offset=offset: [(f"dead/s/{offset}", Dead(sink="s", offset=offset, error="E", message="no"))])
+    rows(tmp_path, "drop table t")
+    refuse(tmp_path, 4)
+    hands.send_again(2, 3, why="mended")
+    assert [one.offset for one in operator.dead()] == [1, 4]
+    with pytest.raises(Stopped):
+        hands.send_again(4, 4, why="mended")
+    assert [one.offset for one in operator.dead()] == [1, 4]
+
+
 def test_what_was_put_aside_is_not_put_over_a_newer_state_of_its_document(log: Log, hands: ManualDelivery) -> None:
     operator = bury(log, Record(b"other", b'{"_id":1}'), Record(b"t", b"no json"), Record(b"t", b'{"_id":1,"n":2}', op=1))
     one = operator.dead_one(1)

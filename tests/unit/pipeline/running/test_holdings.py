@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -124,6 +125,27 @@ def test_a_target_that_was_deleted_can_be_left_behind(log: Log, tmp_path: Path, 
     for _ in range(2):  # it stays so
         assert gone(log, tmp_path, pipeline).state == "done"
     assert ids(tmp_path, kind) == [COUNT]
+
+
+@pytest.mark.parametrize("existing", ["append", "overwrite"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_target_whose_notes_are_gone_is_not_said_to_lack_what_it_may_have(log: Log, tmp_path: Path, kind: str, existing: Any) -> None:
+    """To deliver everything again beside what is there would double it; and to go on behind it must not delete it."""
+    prepared(log, DOCUMENTS, {})
+    name = str(tmp_path / "o.jsonl") if kind == "file" else f"{tmp_path / 'o'}/"
+    pipeline = piped(tmp_path, {"s": file(name, existing=existing)})
+    assert gone(log, tmp_path, pipeline).state == "done"
+    shutil.rmtree(tmp_path / (".o.jsonl.headwater" if kind == "file" else "o/.headwater"))
+    with pytest.raises(Differs, match="is not empty, and has no notes of sink s any more, which has taken 0-19") as error:
+        gone(log, tmp_path, pipeline)
+    assert "replay" not in error.value.hint
+    go_on, anew = re.findall(r"offset p mark s (-?\d+) --why", error.value.hint)
+    assert error.value.hint.index("Move what is there away") < error.value.hint.index(f"mark s {anew}")
+    PipelineOperations(log, "p").mark("s", int(go_on), why="it is all there")
+    log.writer(log_topic("p"), 0, log.epoch(log_topic("p"), 0), part=PART).append([Record(b"t", b'{"_id":%d}' % COUNT)])
+    assert gone(log, tmp_path, pipeline).state == "done"
+    paths = [tmp_path / "o.jsonl"] if kind == "file" else (tmp_path / "o").glob("*.jsonl")
+    assert sorted(int(n) for path in paths for n in re.findall(r'"_id":\s*(\d+)', path.read_text())) == list(range(COUNT + 1))
 
 
 def test_a_sink_that_was_forgotten_gets_everything(log: Log, tmp_path: Path, kind: str) -> None:

@@ -17,7 +17,7 @@ from headwater.log import Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Message, Pipeline, omit, pick, python, rename
 from headwater.pipeline.adaptors import file
-from headwater.pipeline.running.part_delivery import deliver_part
+from headwater.pipeline.running.part_delivery import PartDelivery, deliver_part
 from headwater.pipeline.running.work import SinkWork
 from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter
 from headwater.pipeline.transform import Transform
@@ -129,3 +129,34 @@ class Noting(SinkWriter):
         self._written.append(batch)
 
     def close(self) -> None: ...
+
+
+class Slow(SinkWriter):
+    """Sends messages one by one; each takes some seconds of a clock."""
+
+    one_by_one = True
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.now, self.batches = seconds, 0.0, list[int]()
+
+    def write(self, batch: Batch) -> None:
+        self.batches.append(len(batch))
+        self.now += self.seconds * len(batch)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("seconds", "batches"), [(60.0, [1]), (1.0, [1]), (0.2, [1, 2, 1, 2]), (0.01, [1, 2, 4, 8, 5])])
+def test_what_a_slow_sink_has_taken_is_soon_counted(tmp_path: Path, seconds: float, batches: list[int]) -> None:
+    """A run that is stopped again and again before its first batch ends would send the same messages each time, and never get on."""
+    pipeline = Pipeline("p")
+    pipeline.source("in", file("in.jsonl")).save("out", file(f"{tmp_path}/out.jsonl"))
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic("t")
+        log.append("t", 0, [Record(b"in.jsonl", b'{"_id":%d}' % n) for n in range(20)])
+        part = Part(pipeline="p", sink="out", start=0, end=20, attempt="a", epoch=0)
+        work, slow = SinkWork(pipeline="p", topic="t", sink=pipeline.sinks["out"], epoch=0), Slow(seconds)
+        delivery = PartDelivery(log, work, part, slow, batch=1000, ends=lambda: slow.now >= 1, monotonic=lambda: slow.now)
+        assert delivery.run().acked == sum(batches)
+        assert slow.batches == batches
