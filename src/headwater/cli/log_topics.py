@@ -11,7 +11,8 @@ from headwater.cli.command import command
 from headwater.cli.options import PartitionNumber, TopicIfAny, TopicName
 from headwater.cli.output import Column, agreed, count, print_json, print_table
 from headwater.core.errors import BadBounds, BadInput, Damaged
-from headwater.core.units import Duration, Size, rounded_size
+from headwater.core.period import Period
+from headwater.core.units import Size, rounded_size
 from headwater.log.json_form import show_topic
 from headwater.log.owners import check_owner
 from headwater.log.record import Topic
@@ -42,7 +43,12 @@ def create(
     segment: Annotated[
         str | None, typer.Option("--segment", metavar="SIZE", help="Close segments at this size (setting `log.segment`).")
     ] = None,
-    period: Annotated[str | None, typer.Option("--period", metavar="DURATION", help="Close segments at this age, too.")] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            "--period", metavar="PERIOD", help="Close segments at the end of the UTC hour, day or month, or of a duration (`log.period`)."
+        ),
+    ] = None,
     max_record: Annotated[
         str | None, typer.Option("--max-record", metavar="SIZE", help="Refuse records above this size (setting `log.max_record`).")
     ] = None,
@@ -147,7 +153,7 @@ def _print_topics(found: list[Topic]) -> None:
     owned = any(topic.settings.owner for topic in found)
     rows = []
     for topic in found:
-        period = str(Duration(topic.settings.period)) if topic.settings.period else "-"
+        period = Period.of(topic.settings.period) if topic.settings.period else "-"
         sizes = (str(Size(topic.settings.segment)), period, str(Size(topic.settings.max_record)))
         owner = [topic.settings.owner or "-"] if owned else []
         rows.append((topic.name, str(topic.partitions), *sizes, *owner))

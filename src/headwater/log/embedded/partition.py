@@ -19,7 +19,6 @@ from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import changes, opened
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.exclusive import Exclusive
-from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import OpenSegment
 from headwater.log.embedded.state import PartitionState
@@ -268,15 +267,11 @@ class Partition(PartitionState):
                 self.check_claim(page.epoch, epoch)
             tail = page.tail
             file = self.open(tail.base)
-            if tail.position >= self.settings.segment or (self.settings.period and tail.position and self._period_over(file.segment)):
+            if tail.position >= self.settings.segment or (self.settings.period and tail.position and self.period_over(file.segment)):
                 file, tail = changes.roll(self, file), page.tail
         except OSError as error:
             raise explained(error, self.folder) from error
         return file, tail
-
-    def _period_over(self, segment: Segment) -> bool:
-        period = self.settings.period
-        return self.clock.now_ms() // period > segment.created // period
 
     # -- the manifest ---------------------------------------------------------------------------------------
 

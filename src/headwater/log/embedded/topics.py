@@ -18,7 +18,7 @@ from headwater.log.embedded.page import CommitPage
 from headwater.log.owners import check_owner, new_settings, not_made_by, owned, owner_by_name
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
-FORMAT = 1
+FORMAT = 2  # 1: without periods of the calendar; such topics are written as before, so that older versions read them
 NAME = "topic.json"
 
 
@@ -35,6 +35,11 @@ def topic_stamp(folder: Path) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def _format_of(settings: TopicSettings) -> int:
+    """The format that describes a topic with these settings. An older headwater refuses what it would take for something else."""
+    return FORMAT if isinstance(settings.period, str) else 1
 
 
 class EmbeddedTopics:
@@ -72,7 +77,7 @@ class EmbeddedTopics:
             for number in range(partitions):
                 make_dirs(self._files, self.folder / name / str(number))
             described = msgspec.json.encode(topic)
-            stored = msgspec.json.encode(_Stored(FORMAT, msgspec.Raw(described), crc32c(described)))
+            stored = msgspec.json.encode(_Stored(_format_of(wanted), msgspec.Raw(described), crc32c(described)))
             replace(self._files, self.folder / name / NAME, msgspec.json.format(stored, indent=2) + b"\n")
             self._sync_names(name)
             return topic

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headwater.core.errors import Damaged, UnknownTopic
 from headwater.core.files import FileLock, Files
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.topics import EmbeddedTopics
-from headwater.log.record import Record, Topic
+from headwater.log.record import Record, Topic, TopicSettings
 
 
 def test_a_topic_made_anew_between_two_looks_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +55,23 @@ def test_a_description_that_is_lost_is_damage_with_and_without_a_lock(tmp_path: 
     shutil.rmtree(tmp_path / "log" / "t")
     with EmbeddedLog(tmp_path, read_only=True) as log, pytest.raises(UnknownTopic):
         log.topic("t")
+
+
+def test_a_description_has_the_lowest_format_that_says_what_it_says(tmp_path: Path) -> None:
+    log = EmbeddedLog(tmp_path)
+    log.create_topic("plain", settings=TopicSettings(period=3_600_000))
+    log.create_topic("monthly", settings=TopicSettings(period="month"))
+    formats = {name: msgspec.json.decode((tmp_path / "log" / name / "topic.json").read_bytes())["format"] for name in ("plain", "monthly")}
+    assert formats == {"plain": 1, "monthly": 2}  # an older headwater would take a month for something else: it refuses the topic
+
+
+def test_a_description_of_before_lacks_what_came_later(tmp_path: Path) -> None:
+    log = EmbeddedLog(tmp_path)
+    made = log.create_topic("t")
+    path = tmp_path / "log" / "t" / "topic.json"
+    stored = msgspec.json.decode(path.read_bytes())
+    stored["topic"]["settings"] = {"segment": 1 << 20, "period": 5000, "max_record": 100}
+    del stored["crc"]
+    path.write_bytes(msgspec.json.encode(stored))
+    assert EmbeddedLog(tmp_path).topic("t").settings == TopicSettings(segment=1 << 20, period=5000, max_record=100)
+    assert EmbeddedLog(tmp_path).topic("t").generation == made.generation
