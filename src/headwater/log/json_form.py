@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from headwater.core.disposal import DISPOSALS
 from headwater.core.errors import BadInput
 from headwater.core.period import CALENDAR, Period
 from headwater.core.spelling import nearest
@@ -283,11 +284,11 @@ def read_key(text: str) -> bytes:
 
 _SIZE = {"type": "string", "pattern": "^[0-9]+(?:\\.[0-9]+)?(?:B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$"}
 _PERIOD = {"type": "string", "pattern": f"^(?:{'|'.join(CALENDAR)}|[0-9]+(?:\\.[0-9]+)?(?:ms|s|m|h|d))$"}
-_FORMS = {"segment": _SIZE, "period": _PERIOD, "max_record": _SIZE}
+_FORMS = {"segment": _SIZE, "period": _PERIOD, "max_record": _SIZE, "disposal": {"enum": list(DISPOSALS)}}
 ShownSettings = Annotated[
     dict[str, str],
     msgspec.Meta(
-        description="What is fixed when a topic is created: sizes such as 256MiB, a period such as day or 90m (0ms: none).",
+        description="What is fixed when a topic is created: sizes such as 256MiB, a period such as day or 90m (0ms: none), a disposal.",
         extra_json_schema={"properties": _FORMS, "propertyNames": {"enum": list(_FORMS)}},
     ),
 ]
@@ -320,6 +321,7 @@ def show_settings(settings: TopicSettings) -> dict[str, str]:
         "segment": str(Size(settings.segment)),
         "period": str(Period.of(settings.period)),
         "max_record": str(Size(settings.max_record)),
+        "disposal": settings.disposal,
     }
 
 
@@ -341,4 +343,6 @@ def read_settings(written: dict[str, str]) -> TopicSettings:
     values: dict[str, Any] = {name: int(Size.parse(written[name])) for name in ("segment", "max_record") if name in written}
     if "period" in written:
         values["period"] = Period.parse(written["period"]).value
+    if "disposal" in written:
+        values["disposal"] = written["disposal"]
     return TopicSettings(**values)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.core.disposal import DISPOSALS, Disposal
 from headwater.core.errors import BadBounds, BadInput, UnknownTopic
 from headwater.core.period import CALENDAR, Calendar
 from headwater.core.spelling import meant
@@ -53,6 +54,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     segment: int = 256 << 20  # bytes after which a segment is closed; below 2 GiB
     period: int | Calendar = 0  # after which a segment is closed: of the UTC calendar, or milliseconds; 0: by size alone
     max_record: int = 16 << 20  # bytes of key, value and headers together
+    disposal: Disposal = "delete"  # of the file of a segment whose records are all deleted
     owner: str = ""  # the part that alone changes the topic, as the log tells it; a part gives its name to `create_topic` instead
 
     def __post_init__(self) -> None:
@@ -68,6 +70,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
             )
         if not 1 <= self.max_record <= 48 << 20:
             raise BadInput(f"A largest record of {self.max_record} bytes is not possible.", hint="Give a size up to 48MiB.")
+        if self.disposal not in DISPOSALS:
+            raise BadInput(f"{self.disposal!r} is no disposal of segments.", hint=f"Give one of {', '.join(DISPOSALS)}.")
         if isinstance(self.period, str):
             if self.period not in CALENDAR:
                 raise BadInput(f"{self.period!r} is no period of the calendar.", hint=f"Give {', '.join(CALENDAR)}, or milliseconds.")

@@ -18,6 +18,7 @@ from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import changes, opened
 from headwater.log.embedded import manifest as manifests
+from headwater.log.embedded.disposal import dispose
 from headwater.log.embedded.exclusive import Exclusive
 from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import OpenSegment
@@ -78,7 +79,9 @@ class Partition(PartitionState):
                 self.page = CommitPage(files, folder / "commit", writable=True)
                 self._live.shared()  # waits for one killed in its recovery, of whose locks the system has let go of `lock` first
                 if self._live.try_exclusive():
-                    self.manifest = opened.recover(folder, self.page, name=name, files=files, clock=clock, boot=boot)
+                    self.manifest = opened.recover(
+                        folder, self.page, name=name, files=files, clock=clock, boot=boot, disposal=settings.disposal
+                    )
                 else:
                     self.manifest = opened.join(folder, name=name)
                 self.page.deleted = False  # the topic exists, and nobody deletes it now: a deleting process set the mark and died
@@ -89,6 +92,8 @@ class Partition(PartitionState):
             if isinstance(error, OSError):
                 raise explained(error, folder) from error
             raise
+        if settings.disposal != "delete":
+            dispose(self)  # what a dead process has begun
 
     # -- appending ------------------------------------------------------------------------------------------
 

@@ -271,6 +271,11 @@ def held(settings: TopicSettings) -> TopicSettings:
             f"Brokers close segments at an age, not at the end of a {settings.period} of the calendar.",
             hint="Give the period as a duration, such as 24h.",
         )
+    if settings.disposal != "delete":
+        raise Unsupported(
+            f"Brokers delete the files of segments: the disposal {settings.disposal} is not offered on Kafka.",
+            hint="Leave the disposal out, or keep the topic in the embedded log.",
+        )
     return msgspec.structs.replace(settings, segment=max(settings.segment, SMALLEST_SEGMENT, settings.max_record + FRAMING))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from headwater.core.disposal import DISPOSALS, Disposal, overwrites
 from headwater.core.errors import Damaged, UnknownTopic
 from headwater.core.files import FileLock, Files
 from headwater.log.embedded.log import EmbeddedLog
@@ -75,3 +77,27 @@ def test_a_description_of_before_lacks_what_came_later(tmp_path: Path) -> None:
     path.write_bytes(msgspec.json.encode(stored))
     assert EmbeddedLog(tmp_path).topic("t").settings == TopicSettings(segment=1 << 20, period=5000, max_record=100)
     assert EmbeddedLog(tmp_path).topic("t").generation == made.generation
+
+
+@pytest.mark.parametrize("disposal", DISPOSALS)
+def test_the_records_of_a_secure_topic_are_overwritten_with_it(tmp_path: Path, disposal: Disposal) -> None:
+    log = EmbeddedLog(tmp_path)
+    log.create_topic("t", settings=TopicSettings(segment=300, disposal=disposal))
+    for n in range(20):
+        log.append("t", 0, [Record(b"k", b"secret-%d" % n)])
+    log.delete_before("t", 0, 10)
+    held = [os.open(path, os.O_RDONLY) for path in (tmp_path / "log" / "t" / "0").glob("*.log")]
+    with EmbeddedLog(tmp_path, read_only=True) as reader:
+        columns = list(reader.scan("t", 0, 10, 11))
+    log.delete_topic("t")
+    assert sum(b"secret" in os.pread(fd, 10_000, 0) for fd in held) == (1 if overwrites(disposal) else len(held))  # one is still read
+    assert columns[0].column("value").to_pylist() == [b"secret-10"]
+    assert len(list((tmp_path / "log").glob(".deleted-*"))) == (1 if overwrites(disposal) else 0)
+    del columns
+    log.create_topic("t", settings=TopicSettings(segment=300, disposal=disposal))
+    assert not list((tmp_path / "log").glob(".deleted-*"))
+    assert not overwrites(disposal) or not any(b"secret" in os.pread(fd, 10_000, 0) for fd in held)
+    for fd in held:
+        os.close(fd)
+    assert list(log.append("t", 0, [Record(b"k", b"v")])) == [0]
+    log.close()
