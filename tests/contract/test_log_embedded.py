@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headwater.core.disposal import DISPOSALS
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing import LogContract, LogModel
 from headwater.testing.log_ground import OpenLog
@@ -22,6 +23,8 @@ class TestEmbeddedLog(LogContract):
 
 
 class EmbeddedModel(LogModel):
+    disposals = DISPOSALS
+
     @contextmanager
     def storage(self) -> Iterator[OpenLog]:
         with TemporaryDirectory() as path:

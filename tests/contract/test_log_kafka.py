@@ -18,6 +18,7 @@ pytestmark = pytest.mark.service("kafka")
 
 class TestKafkaLog(LogContract):
     compacts = False
+    keeps_files = False
     guards = False
 
     @pytest.fixture

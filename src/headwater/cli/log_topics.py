@@ -11,7 +11,8 @@ from headwater.cli.command import command
 from headwater.cli.options import PartitionNumber, TopicIfAny, TopicName
 from headwater.cli.output import Column, agreed, count, print_json, print_table
 from headwater.core.errors import BadBounds, BadInput, Damaged
-from headwater.core.units import Duration, Size, rounded_size
+from headwater.core.period import Period
+from headwater.core.units import Size, rounded_size
 from headwater.log.json_form import show_topic
 from headwater.log.owners import check_owner
 from headwater.log.record import Topic
@@ -42,13 +43,26 @@ def create(
     segment: Annotated[
         str | None, typer.Option("--segment", metavar="SIZE", help="Close segments at this size (setting `log.segment`).")
     ] = None,
-    period: Annotated[str | None, typer.Option("--period", metavar="DURATION", help="Close segments at this age, too.")] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            "--period", metavar="PERIOD", help="Close segments at the end of the UTC hour, day or month, or of a duration (`log.period`)."
+        ),
+    ] = None,
     max_record: Annotated[
         str | None, typer.Option("--max-record", metavar="SIZE", help="Refuse records above this size (setting `log.max_record`).")
     ] = None,
+    disposal: Annotated[
+        str | None,
+        typer.Option(
+            "--disposal",
+            metavar="POLICY",
+            help="delete, reset or truncate the files of deleted segments, or secure- and one of these (`log.disposal`).",
+        ),
+    ] = None,
 ) -> None:
     """Make a topic. One that is there with the same partitions and settings is left as it is."""
-    given = {"segment": segment, "period": period, "max_record": max_record}
+    given = {"segment": segment, "period": period, "max_record": max_record, "disposal": disposal}
     with at.door(changes=True, creates=True) as hw:
         made = hw.log.create_topic(
             topic, partitions=partitions, settings={name: value for name, value in given.items() if value is not None}
@@ -64,19 +78,17 @@ def stats(
     at: At,
     topic: TopicIfAny = None,
 ) -> None:
-    """Show each partition's offsets, segments, bytes, cut torn tails, and damage."""
+    """Show each partition's offsets, segments, bytes, cut torn tails, drained and spare files, and damage."""
     with at.door() as hw:
         names = [described.name for described in hw.log.topics()] if topic is None else [topic]
         contents = [content for name in names for content in hw.log.stats(name)]
     if at.json:
         print_json(contents)
         return
-    columns = [
-        Column("topic"),
-        *(Column(name, True) for name in ("partition", "start", "end", "segments", "bytes", "cuts")),
-        Column("damage"),
-    ]
-    print_table(columns, [_stats_row(content) for content in contents])
+    disposing = any(content.drained or content.spares for content in contents)
+    numbers = ("partition", "start", "end", "segments", "bytes", "cuts", *(("drained", "spares") if disposing else ()))
+    columns = [Column("topic"), *(Column(name, True) for name in numbers), Column("damage")]
+    print_table(columns, [_stats_row(content, disposing) for content in contents])
 
 
 @command("yes", "dry_run", example="headwater log delete-before orders 1000 --dry-run")
@@ -145,19 +157,21 @@ def only_partition(topic: Topic, partition: int | None, why: str) -> int:
 def _print_topics(found: list[Topic]) -> None:
     columns = [Column("topic"), *(Column(name, True) for name in ("partitions", "segment", "period", "max record"))]
     owned = any(topic.settings.owner for topic in found)
+    disposed = any(topic.settings.disposal != "delete" for topic in found)
     rows = []
     for topic in found:
-        period = str(Duration(topic.settings.period)) if topic.settings.period else "-"
+        period = Period.of(topic.settings.period) if topic.settings.period else "-"
         sizes = (str(Size(topic.settings.segment)), period, str(Size(topic.settings.max_record)))
-        owner = [topic.settings.owner or "-"] if owned else []
-        rows.append((topic.name, str(topic.partitions), *sizes, *owner))
-    print_table([*columns, Column("owner")] if owned else columns, rows)
+        more = [topic.settings.disposal] * disposed + [topic.settings.owner or "-"] * owned
+        rows.append((topic.name, str(topic.partitions), *sizes, *more))
+    print_table([*columns, *[Column("disposal")] * disposed, *[Column("owner")] * owned], rows)
 
 
-def _stats_row(one: PartitionContent) -> tuple[str, ...]:
+def _stats_row(one: PartitionContent, disposing: bool) -> tuple[str, ...]:
     numbers = ["-" if number is None else count(number) for number in (one.start, one.end, one.segments)]
     size, cuts = "-" if one.bytes is None else rounded_size(one.bytes), "-" if one.cuts is None else str(one.cuts)
-    return (one.topic, str(one.partition), *numbers, size, cuts, one.damage or "-")
+    files = [str(one.drained or 0), str(one.spares or 0)] if disposing else []
+    return (one.topic, str(one.partition), *numbers, size, cuts, *files, one.damage or "-")
 
 
 def _span(log: BlockingLog, topic: str, partition: int) -> int | None:

@@ -311,5 +311,10 @@ def local_log(settings: Settings, data: Path, clock: Clock, metrics: LogMetrics 
     address = address_of(settings, data)
     return LocalLog(
         lambda: open_log(address, read_only=read_only, clock=clock, metrics=metrics),
-        settings=TopicSettings(segment=int(settings.log.segment), max_record=int(settings.log.max_record)),
+        settings=TopicSettings(
+            segment=int(settings.log.segment),
+            period=settings.log.period.value,
+            max_record=int(settings.log.max_record),
+            disposal=settings.log.disposal,
+        ),
     )

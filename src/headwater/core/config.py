@@ -15,6 +15,7 @@ import msgspec
 
 from headwater.core.endpoints import check_endpoint
 from headwater.core.errors import BadConfig, BadInput
+from headwater.core.period import Period
 from headwater.core.sections import ANY_NAME, AnySection, NamedSection, sections_of_parts
 from headwater.core.settings import Passed, Secret, Setting, Settings, as_map, every_setting, masked
 from headwater.core.units import Duration, Size
@@ -313,13 +314,13 @@ def _converted(kind: Any, raw: _Raw) -> Any:
         return _integer(value, typed)
     if get_origin(kind) is tuple:
         return _texts(value)
-    if kind in (Size, Duration) and isinstance(value, int) and not isinstance(value, bool):
+    if kind in (Size, Duration, Period) and isinstance(value, int) and not isinstance(value, bool):
         raise BadInput("A bare number has no unit.")
     if not isinstance(value, str):
         raise BadInput("It is a text in quotes.")
     if not value.strip():
         raise BadInput("It must not be empty.")
-    if kind in (Size, Duration):
+    if kind in (Size, Duration, Period):
         return kind.parse(value)
     if get_origin(kind) is Literal:
         if value not in get_args(kind):

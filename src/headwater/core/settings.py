@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from headwater.core.disposal import Disposal
+from headwater.core.period import Period
 from headwater.core.sections import ANY_NAME, AnySection, NamedSection, sections_of_parts
 from headwater.core.units import Duration, Size
 
@@ -94,7 +96,16 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     engine: Annotated[Literal["embedded", "kafka"], Note("The engine of the log: files below `data`, or Kafka.", '"embedded"')] = "embedded"
     segment: Annotated[Size, Note("The size at which a new topic closes its segments.", '"256MiB"', 1, (2 << 30) - 1)] = Size(256 << 20)
+    period: Annotated[
+        Period,
+        Note("The age at which a new topic closes its segments, too: hour, day or month (UTC), or a duration; 0ms: never.", '"day"'),
+    ] = Period("0ms")
     max_record: Annotated[Size, Note("The largest record of a new topic: key, value and headers.", '"16MiB"', 1, 48 << 20)] = Size(16 << 20)
+
+    disposal: Annotated[
+        Disposal,
+        Note("What a new topic does with the files of deleted segments: delete, reset, truncate, or secure- and one of these.", '"delete"'),
+    ] = "delete"
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):

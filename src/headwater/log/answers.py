@@ -137,6 +137,7 @@ class PartitionContent(msgspec.Struct, frozen=True, kw_only=True):
     """What a partition consists of. What only files have is null on Kafka.
 
     `cuts`: side files that recovery and repair have made. `damage`: what keeps it from being written; empty when nothing does.
+    `drained`: files of deleted segments that wait for their disposal. `spares`: files of zeros that become segments again.
     """
 
     topic: str
@@ -148,3 +149,5 @@ class PartitionContent(msgspec.Struct, frozen=True, kw_only=True):
     epoch: Offset | None = None
     cuts: Offset | None = None
     damage: str = ""
+    drained: Offset | None = None
+    spares: Offset | None = None

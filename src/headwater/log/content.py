@@ -28,6 +28,8 @@ def _content(log: Log, topic: str, partition: int) -> PartitionContent:
             epoch=statistics.epoch,
             cuts=statistics.cuts,
             damage=statistics.damage,
+            drained=statistics.drained,
+            spares=statistics.spares,
         )
     bounds = log.bounds(topic, partition)
     return PartitionContent(topic=topic, partition=partition, start=bounds.start, end=bounds.end)

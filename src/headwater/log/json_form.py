@@ -12,9 +12,11 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from headwater.core.disposal import DISPOSALS
 from headwater.core.errors import BadInput
+from headwater.core.period import CALENDAR, Period
 from headwater.core.spelling import nearest
-from headwater.core.units import Duration, Size
+from headwater.core.units import Size
 from headwater.log.record import Header, Mode, Record, Topic, TopicSettings, unfit
 from headwater.wire.json import unreadable, whole
 from headwater.wire.times import read_time, show_time
@@ -289,16 +291,13 @@ def read_key(text: str) -> bytes:
 # -- topics ---------------------------------------------------------------------------------------------------
 
 _SIZE = {"type": "string", "pattern": "^[0-9]+(?:\\.[0-9]+)?(?:B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$"}
-_DURATION = {"type": "string", "pattern": "^[0-9]+(?:\\.[0-9]+)?(?:ms|s|m|h|d)$"}
-_KINDS: dict[str, type[Size] | type[Duration]] = {"segment": Size, "period": Duration, "max_record": Size}
+_PERIOD = {"type": "string", "pattern": f"^(?:{'|'.join(CALENDAR)}|[0-9]+(?:\\.[0-9]+)?(?:ms|s|m|h|d))$"}
+_FORMS = {"segment": _SIZE, "period": _PERIOD, "max_record": _SIZE, "disposal": {"enum": list(DISPOSALS)}}
 ShownSettings = Annotated[
     dict[str, str],
     msgspec.Meta(
-        description="What is fixed when a topic is created: sizes such as 256MiB, durations such as 1h (0ms: never).",
-        extra_json_schema={
-            "properties": {name: _SIZE if kind is Size else _DURATION for name, kind in _KINDS.items()},
-            "propertyNames": {"enum": list(_KINDS)},
-        },
+        description="What is fixed when a topic is created: sizes such as 256MiB, a period such as day or 90m (0ms: none), a disposal.",
+        extra_json_schema={"properties": _FORMS, "propertyNames": {"enum": list(_FORMS)}},
     ),
 ]
 
@@ -326,7 +325,12 @@ def read_topic(shown: ShownTopic) -> Topic:
 
 def show_settings(settings: TopicSettings) -> dict[str, str]:
     """Every setting with its unit."""
-    return {name: str(kind(getattr(settings, name))) for name, kind in _KINDS.items()}
+    return {
+        "segment": str(Size(settings.segment)),
+        "period": str(Period.of(settings.period)),
+        "max_record": str(Size(settings.max_record)),
+        "disposal": settings.disposal,
+    }
 
 
 def given_settings(settings: object) -> dict[str, str]:
@@ -342,7 +346,11 @@ def given_settings(settings: object) -> dict[str, str]:
 def read_settings(written: dict[str, str]) -> TopicSettings:
     """Errors: `BadInput` for an unknown setting (with the nearest known one) or a value without its unit."""
     for name in written:
-        if name not in _KINDS:
-            raise BadInput(f"{name!r} is no setting of a topic.", hint=nearest(name, _KINDS))
-    values: dict[str, Any] = {name: int(_KINDS[name].parse(text)) for name, text in written.items()}
+        if name not in _FORMS:
+            raise BadInput(f"{name!r} is no setting of a topic.", hint=nearest(name, _FORMS))
+    values: dict[str, Any] = {name: int(Size.parse(written[name])) for name in ("segment", "max_record") if name in written}
+    if "period" in written:
+        values["period"] = Period.parse(written["period"]).value
+    if "disposal" in written:
+        values["disposal"] = written["disposal"]
     return TopicSettings(**values)

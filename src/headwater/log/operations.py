@@ -204,7 +204,7 @@ STATS = Operation(
     request=TopicRequest,
     answer=list[PartitionContent],
     role=Role.READER,
-    says="Statistics of each partition of a topic: offsets, segments, bytes, cut torn tails, damage.",
+    says="Statistics of each partition of a topic: offsets, segments, bytes, cut torn tails, drained and spare files, damage.",
     errors=_KNOWN,
 )
 BOUNDS = Operation(

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
+from headwater.core.disposal import DISPOSALS, Disposal
 from headwater.core.errors import BadBounds, BadInput, UnknownTopic
+from headwater.core.period import CALENDAR, Calendar
 from headwater.core.spelling import meant
 
 Header = tuple[str, bytes | None]
@@ -50,13 +52,16 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is fixed for a topic when it is created."""
 
     segment: int = 256 << 20  # bytes after which a segment is closed; below 2 GiB
-    period: int = 0  # milliseconds after which a segment is closed; 0: by size alone
+    period: int | Calendar = 0  # after which a segment is closed: of the UTC calendar, or milliseconds; 0: by size alone
     max_record: int = 16 << 20  # bytes of key, value and headers together
+    disposal: Disposal = "delete"  # of the file of a segment whose records are all deleted
     owner: str = ""  # the part that alone changes the topic, as the log tells it; a part gives its name to `create_topic` instead
 
     def __post_init__(self) -> None:
         for name in ("segment", "period", "max_record"):
             value = getattr(self, name)
+            if name == "period" and isinstance(value, str):
+                continue
             if not isinstance(value, int) or isinstance(value, bool):  # written down, it could not be read again
                 raise BadInput(f"The setting {name} is a whole number, not {value!r}.", hint=f"Give it such as {name}=1000.")
         if not 1 <= self.segment < 2 << 30:
@@ -65,7 +70,12 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
             )
         if not 1 <= self.max_record <= 48 << 20:
             raise BadInput(f"A largest record of {self.max_record} bytes is not possible.", hint="Give a size up to 48MiB.")
-        if self.period < 0:
+        if self.disposal not in DISPOSALS:
+            raise BadInput(f"{self.disposal!r} is no disposal of segments.", hint=f"Give one of {', '.join(DISPOSALS)}.")
+        if isinstance(self.period, str):
+            if self.period not in CALENDAR:
+                raise BadInput(f"{self.period!r} is no period of the calendar.", hint=f"Give {', '.join(CALENDAR)}, or milliseconds.")
+        elif self.period < 0:
             raise BadInput(f"A segment period of {self.period} ms is not possible.", hint="Give a duration such as 1h, or none.")
 
 

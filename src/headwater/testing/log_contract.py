@@ -8,6 +8,7 @@ from headwater.testing.log_fencing import Fencing
 from headwater.testing.log_guarding import Guarding
 from headwater.testing.log_keeping import Keeping
 from headwater.testing.log_keys import AppendingByKey
+from headwater.testing.log_lifetimes import Lifetimes
 from headwater.testing.log_owning import Owning
 from headwater.testing.log_reading import ReadingTests
 from headwater.testing.log_scattered import ScatteredReading
@@ -25,6 +26,7 @@ class LogContract(
     ScatteredReading,
     Waiting,
     Keeping,
+    Lifetimes,
     Claiming,
     Fencing,
     Owning,
@@ -33,5 +35,6 @@ class LogContract(
     """Subclass it in a test module, and give the fixture `open_log`: a function that opens one more Log on the same storage.
 
     Each test gets storage of its own, or names of its own in storage that is shared (names are random, so both will do).
-    `compacts = False` for an engine whose `compact` is `Unsupported`, `guards = False` for one where only a Writer's append takes a guard.
+    `compacts = False` for an engine whose `compact` is `Unsupported`, `guards = False` for one where only a Writer's append takes a guard,
+    `keeps_files = False` for one that knows no periods of the calendar and no disposal of segments.
     """

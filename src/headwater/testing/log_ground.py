@@ -23,6 +23,7 @@ class Ground:
 
     compacts: bool = True
     guards: bool = True  # an append without a Writer takes a guard
+    keeps_files: bool = True  # segments are files of ours: they have periods of the calendar, and are disposed of as the topic says
 
     @pytest.fixture
     def open_log(self) -> OpenLog:

@@ -12,6 +12,7 @@ TestMyModel = MyModel.TestCase
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from headwater.core.disposal import Disposal
 from headwater.core.errors import BadBounds, Fenced, OffsetGone, Unsupported
 from headwater.log import Bounds, Log, Record, TopicSettings, Writer
 from headwater.log.epochs import Epochs, unmarked
@@ -46,6 +48,7 @@ class LogModel(RuleBasedStateMachine):
     """Two logs on one storage, one partition, and the list of the records that count."""
 
     compacts = True
+    disposals: Sequence[Disposal] = ("delete",)  # of which each history has one
 
     @abstractmethod
     def storage(self) -> AbstractContextManager[OpenLog]:
@@ -61,9 +64,10 @@ class LogModel(RuleBasedStateMachine):
         self.epoch = 0  # of the fold where the partition starts
         self.writers: list[Writer] = []  # the newest one last
 
-    @initialize()
-    def create(self) -> None:
-        self.topic = self.logs[0].create_topic(fresh("model"), settings=TopicSettings(segment=400)).name
+    @initialize(data=st.data())
+    def create(self, data: st.DataObject) -> None:
+        settings = TopicSettings(segment=400, disposal=data.draw(st.sampled_from(self.disposals)))
+        self.topic = self.logs[0].create_topic(fresh("model"), settings=settings).name
 
     def teardown(self) -> None:
         for log in self.logs:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import msgspec
 import pytest
@@ -131,8 +132,9 @@ def test_bytes_that_do_not_fit_are_shown_as_binary(decode: wire.Decoder) -> None
     assert got["key"] is None
 
 
-def test_a_topic_survives_being_shown() -> None:
-    topic = Topic("t", 3, TopicSettings(segment=1000, period=90_000, max_record=1 << 20), "g")
+@pytest.mark.parametrize("period", [0, 90_000, "hour", "day", "month"])
+def test_a_topic_survives_being_shown(period: Any) -> None:
+    topic = Topic("t", 3, TopicSettings(segment=1000, period=period, max_record=1 << 20), "g")
     sent = msgspec.json.encode(wire.show_topic(topic))
     assert wire.read_topic(msgspec.json.decode(sent, type=wire.ShownTopic)) == topic
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.core.errors import Damaged, Unavailable
+from headwater.log.embedded import disposal
 from headwater.log.embedded import manifest as manifests
-from headwater.log.embedded import opened
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.segment import OpenSegment, create
@@ -35,14 +35,15 @@ def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
     file.sync_sidecar()
     page.durable = SegmentPosition(base, position, offset)
     now = partition.stored()
-    following = Segment(offset, created=partition.clock.now_ms())
-    create(files, partition.folder, following)
+    following, spares = disposal.next_segment(partition, now, offset)
     closed = [*now.segments[:-1], msgspec.structs.replace(now.active, length=position, end=offset)]
     kept = [one for one in closed if one.end > now.start]  # remove it now if all its records are deleted: nobody would come back for it
-    partition.replace(now, segments=[*kept, following], durable=SegmentPosition(offset, 0, offset))
+    out = disposal.removal(partition.settings.disposal, now, closed[: len(closed) - len(kept)])
+    place = SegmentPosition(offset, 0, offset)
+    partition.replace(now, segments=[*kept, following], durable=place, drained=out.drained, spares=spares)
     _enter(partition, partition.manifest)
     page.dirty = False
-    opened.unlink(files, partition.folder, closed[: len(closed) - len(kept)])
+    disposal.take_away(files, partition.folder, out)
     return partition.open(offset)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from headwater.log.embedded.fields import Column, gather
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.recovery import sidecar
+from headwater.log.embedded.segment_lock import open_shared
 
 MISSING = "the file is missing"
 _TRIES = 20  # a compaction beside a check makes another look necessary
@@ -54,6 +56,8 @@ class PartitionStats(msgspec.Struct, frozen=True):
     epoch: int
     cuts: int  # side files that recovery and repair have made
     damage: str  # what keeps it from being written; empty when nothing does
+    drained: int  # files of deleted segments that wait for their disposal: somebody reads them, or the disk refused
+    spares: int  # files of zeros that become segments again
 
 
 def check(reader: PartitionReader) -> Checked:
@@ -120,9 +124,12 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
     """
     path = segment.log(folder)
     try:
-        with path.open("rb") as file:
-            stop_at = min(file.seek(0, 2), limit)  # not beyond: what lies there may be cut off while this looks
-            data = mmap.mmap(file.fileno(), stop_at, prot=mmap.PROT_READ) if stop_at else None
+        fd = open_shared(path)
+        try:
+            stop_at = min(os.fstat(fd).st_size, limit)  # not beyond: what lies there may be cut off while this looks
+            data = mmap.mmap(fd, stop_at, prot=mmap.PROT_READ) if stop_at else None
+        finally:
+            os.close(fd)
     except FileNotFoundError:
         yield Damage(str(path), 0, segment.base, MISSING)
         return
@@ -192,4 +199,6 @@ def stats(reader: PartitionReader) -> PartitionStats:
         epoch=manifest.epoch if manifest else 0,
         cuts=len(list(reader.folder.glob("*.cut"))),
         damage=damage,
+        drained=len(manifest.drained) if manifest else 0,
+        spares=len(manifest.spares) if manifest else 0,
     )

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from headwater.core.disposal import overwrites
 from headwater.core.errors import BadBounds, Conflict, Damaged, Fenced
 from headwater.core.files import FileLock, explaining
-from headwater.log.embedded import opened
 from headwater.log.embedded.columns import decode_columns, reencode
 from headwater.log.embedded.fields import Column, gather
 from headwater.log.embedded.housekeeping import next_generation, swap
@@ -22,6 +22,7 @@ from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.rewriting import SegmentWriter
 from headwater.log.embedded.view import RecordSlice, SegmentView
+from headwater.log.embedded.wiping import discard
 from headwater.log.record import Compacted, whole
 
 _RECORDS = 65_536
@@ -77,10 +78,10 @@ def _compact(partition: Partition, before: int, epoch: int | None) -> Compacted:
         try:  # when something else is raised, the manifest may name the new files all the same: they stay until the next opening
             swapped = swap(partition, old, new, epoch)
         except Fenced:
-            opened.unlink(partition.files, partition.folder, new)
+            discard(partition.files, partition.folder, new, secure=overwrites(partition.settings.disposal))
             raise
         if not swapped:
-            opened.unlink(partition.files, partition.folder, new)
+            discard(partition.files, partition.folder, new, secure=overwrites(partition.settings.disposal))
             raise _deleted_meanwhile(partition)
         bytes_after += sum(segment.length for segment in new)
     return Compacted(
@@ -162,7 +163,7 @@ def _rewrite(partition: Partition, group: list[_Plan], generation: int) -> list[
                 )
         return [writer.finish(last.end)]
     except BaseException:
-        writer.abandon()
+        writer.abandon(secure=overwrites(partition.settings.disposal))
         raise
 
 

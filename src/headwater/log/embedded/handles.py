@@ -23,6 +23,10 @@ class Handle(Protocol):
 
     def close(self) -> None: ...
 
+    def forget(self) -> None:
+        """In a forked child: let go of the descriptors, which are the parent's, too."""
+        ...
+
 
 H = TypeVar("H", bound=Handle)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from headwater.core.errors import AlreadyExists, BadBounds
 from headwater.core.files import explained
-from headwater.log.embedded import changes, opened
-from headwater.log.embedded.manifest import Segment
+from headwater.log.embedded import changes, disposal
+from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.segment import create
+from headwater.log.embedded.wiping import discard
 from headwater.log.record import whole
 
 
@@ -32,7 +33,7 @@ def roll(partition: Partition, epoch: int | None = None) -> int:
 
 
 def delete_before(partition: Partition, offset: int, epoch: int | None = None) -> int:
-    """Raise the start, then unlink what lies wholly below it."""
+    """Raise the start, then remove what lies wholly below it, as the topic's disposal says."""
     offset = whole(offset)
     try:
         with partition.changing() as now:
@@ -43,24 +44,29 @@ def delete_before(partition: Partition, offset: int, epoch: int | None = None) -
             if offset <= now.start:
                 return now.start
             gone = [one for one in now.segments[:-1] if one.end <= offset]
-            partition.replace(now, start=offset, segments=now.segments[len(gone) :])
-            opened.unlink(partition.files, partition.folder, gone)
+            _remove(partition, now, gone, start=offset, segments=now.segments[len(gone) :])
             return offset
     except OSError as error:
         raise explained(error, partition.folder) from error
 
 
 def swap(partition: Partition, old: list[Segment], new: list[Segment], epoch: int | None = None) -> bool:
-    """Replace closed segments by compacted ones, if they are all still there; then unlink the old files."""
+    """Replace closed segments by compacted ones, if they are all still there; then remove the old files."""
     with partition.changing() as now:
         partition.check_claim(now.epoch, epoch)
         stems = [one.stem for one in now.segments]
         at = stems.index(old[0].stem) if old[0].stem in stems else -1
         if at < 0 or now.segments[at : at + len(old)] != old:
             return False
-        partition.replace(now, segments=[*now.segments[:at], *new, *now.segments[at + len(old) :]])
-        opened.unlink(partition.files, partition.folder, old)
+        _remove(partition, now, old, segments=[*now.segments[:at], *new, *now.segments[at + len(old) :]])
         return True
+
+
+def _remove(partition: Partition, now: Manifest, gone: list[Segment], **fields: object) -> None:
+    """Replace the manifest by one without these segments; then begin to dispose of their files. `disposal.dispose` ends it."""
+    out = disposal.removal(partition.settings.disposal, now, gone)
+    partition.replace(now, drained=out.drained, **fields)
+    disposal.take_away(partition.files, partition.folder, out)
 
 
 def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
@@ -75,7 +81,7 @@ def adopt(partition: Partition, segments: list[Segment], end: int) -> None:
         partition.replace(now, segments=[*segments, following], durable=place, start=segments[0].base)
         partition.page.tail = place
         partition.page.durable = place
-        opened.unlink(partition.files, partition.folder, [now.active])
+        discard(partition.files, partition.folder, [now.active])
 
 
 def next_generation(partition: Partition, epoch: int | None = None) -> int:

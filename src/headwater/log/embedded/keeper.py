@@ -1,13 +1,16 @@
-"""Once a second, updates the manifests of written partitions to their durable end, so that reopening is quick."""
+"""Once a second, updates the manifests of written partitions to their durable end, so that reopening is quick, and disposes of segments."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
+from headwater.log.embedded.disposal import dispose
 from headwater.log.embedded.partition import Partition
+from headwater.log.embedded.reader import PartitionReader
 
 
 class Keeper:
@@ -44,5 +47,16 @@ def settle(partitions: Iterable[Partition]) -> None:
     for partition in partitions:
         try:
             partition.settle()
+            disposed(partition, None)  # segments that a roll has closed, or that somebody was reading
         except (HeadwaterError, OSError):
             continue  # it is tried again next second; nothing acknowledged depends on it
+
+
+def disposed(partition: Partition, reader: PartitionReader | None) -> None:
+    """End the disposal of drained segments, if there are any. `reader`: this process's own, which lets go of them first."""
+    if not partition.manifest.drained:
+        return
+    if reader is not None:
+        with suppress(HeadwaterError, OSError):
+            reader.manifest()  # a newer one: it closes what this one does not name
+    dispose(partition)

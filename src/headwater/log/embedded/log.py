@@ -18,9 +18,9 @@ from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
 from headwater.log.embedded import guarding, inline
 from headwater.log.embedded.arrivals import EmbeddedArrivals
-from headwater.log.embedded.handles import Handles, close_all, most_handles
+from headwater.log.embedded.handles import Handle, Handles, close_all, most_handles
 from headwater.log.embedded.housekeeping import delete_before
-from headwater.log.embedded.keeper import Keeper, settle
+from headwater.log.embedded.keeper import Keeper, disposed, settle
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.reserve import Reserve
@@ -204,7 +204,9 @@ class EmbeddedLog(Log):
             found = self.partition(topic, partition)
             try:
                 with found.held():
-                    return call(found)
+                    done = call(found)
+                    disposed(found, self._readers.get((topic, partition)))
+                    return done
             except (UnknownTopic, Closed) as error:
                 refused = found, error
 
@@ -386,8 +388,9 @@ class EmbeddedLog(Log):
 
     def _forget(self) -> None:
         """In a forked child. Nothing is unlocked or waited for: descriptors, locks and threads are the parent's."""
-        for partition in self._partitions.values():
-            partition.forget()
+        handles: list[Handle] = [*self._partitions.values(), *self._readers.values()]
+        for handle in handles:
+            handle.forget()
         self._begin()
         self._arrivals.forget()
 

@@ -18,6 +18,7 @@ from headwater.log.layout import U32
 
 FORMAT = 1
 NAME = "manifest"
+SPARE = ".spare"
 _STEM = re.compile(r"(\d{20})(?:-(\d+))?", re.ASCII)
 
 
@@ -50,6 +51,11 @@ class Segment(msgspec.Struct, frozen=True):
 _base = attrgetter("base")
 
 
+def spare(folder: Path, stem: str) -> Path:
+    """The file of a segment that is drained, or that has become a spare; no reader opens it."""
+    return folder / f"{stem}{SPARE}"
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """A partition's segments in order, the last one active. `durable` is a lower bound of what is synced."""
 
@@ -61,6 +67,8 @@ class Manifest(msgspec.Struct, frozen=True):
     claims: int = 0  # every claim is higher: where the newest one is not known any more, older ones must not be given again
     partition: str = ""  # whose it is, as "topic 0": a folder may be copied or swapped. Manifests of before lack it
     format: int = FORMAT
+    drained: list[str] = []  # stems of files that hold deleted records alone, and wait for their disposal
+    spares: list[str] = []  # stems of files of zeros that become segments again
 
     @property
     def active(self) -> Segment:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from headwater.core.clock import Clock
+from headwater.core.disposal import Disposal
 from headwater.core.files import Files, write_all
 from headwater.log.embedded import manifest as manifests
+from headwater.log.embedded.disposal import sweep
 from headwater.log.embedded.manifest import Manifest, Segment
 from headwater.log.embedded.page import SIZE, CommitPage, SegmentPosition
 from headwater.log.embedded.recovery import Survey, survey
@@ -25,7 +26,9 @@ def join(folder: Path, *, name: str) -> Manifest:
     return found
 
 
-def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: Clock, boot: bytes) -> Manifest:
+def recover(
+    folder: Path, page: CommitPage, *, name: str, files: Files, clock: Clock, boot: bytes, disposal: Disposal = "delete"
+) -> Manifest:
     """Open as the only process: find the end of the intact batches, move a torn tail aside, write the page and the sidecar.
 
     Damage changes nothing: `Damaged` is raised, and reading goes on up to it. Every step can be done again after a crash in any of them.
@@ -47,7 +50,7 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
     file = OpenSegment(files, folder, active)
     try:
         if place.position < found.size:
-            _move_aside(files, folder, active, place.position, found.size)
+            _move_aside(files, folder, active, place.position, max(place.position, found.written))
             file.truncate(place.position, found.row)
         # Adopted bytes are written again and synced: clean pages in memory may hide a write that the disk has lost.
         known = page.durable if same_boot else now.durable
@@ -56,7 +59,7 @@ def recover(folder: Path, page: CommitPage, *, name: str, files: Files, clock: C
         _sidecar(files, file, found)
     finally:
         file.close()
-    _sweep(files, folder, now)
+    sweep(files, folder, now, disposal)
     if now.durable != place:
         now = msgspec.structs.replace(now, generation=now.generation + 1, durable=place)
         manifests.save(files, folder, now)
@@ -122,15 +125,6 @@ def _sidecar(files: Files, file: OpenSegment, found: Survey) -> None:
     file.sync_sidecar()
 
 
-def _sweep(files: Files, folder: Path, now: Manifest) -> None:
-    """Remove files that the manifest does not name: leftovers of a dead roll, compaction or replacement."""
-    named = {segment.stem for segment in now.segments}
-    for path in list(folder.iterdir()):
-        ours = path.suffix in (".log", ".pos") and manifests.parsed(path.stem) is not None  # keep foreign files
-        if path.name == f"{manifests.NAME}.tmp" or (ours and path.stem not in named):
-            files.unlink(path)
-
-
 def _fill(files: Files, path: Path) -> None:
     """Write the page's bytes once more: a power cut may have left a hole, and a store into a hole on a full disk kills the process."""
     fd = files.open(path, os.O_RDWR)
@@ -138,13 +132,3 @@ def _fill(files: Files, path: Path) -> None:
         write_all(files, fd, [os.pread(fd, SIZE, 0).ljust(SIZE, b"\0")], 0)
     finally:
         files.close(fd)
-
-
-def unlink(files: Files, folder: Path, segments: Iterable[Segment]) -> None:
-    """Remove segments that the manifest no longer names. What cannot be removed now is swept at the next opening."""
-    for segment in segments:
-        for path in (segment.log(folder), segment.pos(folder)):
-            try:
-                files.unlink(path)
-            except OSError:
-                continue

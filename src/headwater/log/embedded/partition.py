@@ -18,8 +18,8 @@ from headwater.core.files import FileLock, Files, explained
 from headwater.core.metrics import PartitionMetrics
 from headwater.log.embedded import changes, opened
 from headwater.log.embedded import manifest as manifests
+from headwater.log.embedded.disposal import dispose
 from headwater.log.embedded.exclusive import Exclusive
-from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import OpenSegment
 from headwater.log.embedded.state import PartitionState
@@ -79,7 +79,9 @@ class Partition(PartitionState):
                 self.page = CommitPage(files, folder / "commit", writable=True)
                 self._live.shared()  # waits for one killed in its recovery, of whose locks the system has let go of `lock` first
                 if self._live.try_exclusive():
-                    self.manifest = opened.recover(folder, self.page, name=name, files=files, clock=clock, boot=boot)
+                    self.manifest = opened.recover(
+                        folder, self.page, name=name, files=files, clock=clock, boot=boot, disposal=settings.disposal
+                    )
                 else:
                     self.manifest = opened.join(folder, name=name)
                 self.page.deleted = False  # the topic exists, and nobody deletes it now: a deleting process set the mark and died
@@ -90,6 +92,8 @@ class Partition(PartitionState):
             if isinstance(error, OSError):
                 raise explained(error, folder) from error
             raise
+        if settings.disposal != "delete":
+            dispose(self)  # what a dead process has begun
 
     # -- appending ------------------------------------------------------------------------------------------
 
@@ -268,15 +272,11 @@ class Partition(PartitionState):
                 self.check_claim(page.epoch, epoch)
             tail = page.tail
             file = self.open(tail.base)
-            if tail.position >= self.settings.segment or (self.settings.period and tail.position and self._period_over(file.segment)):
+            if tail.position >= self.settings.segment or (self.settings.period and tail.position and self.period_over(file.segment)):
                 file, tail = changes.roll(self, file), page.tail
         except OSError as error:
             raise explained(error, self.folder) from error
         return file, tail
-
-    def _period_over(self, segment: Segment) -> bool:
-        period = self.settings.period
-        return self.clock.now_ms() // period > segment.created // period
 
     # -- the manifest ---------------------------------------------------------------------------------------
 

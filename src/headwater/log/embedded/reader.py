@@ -63,8 +63,8 @@ class PartitionReader:
 
     def forget(self) -> None:
         """In a forked child: let go of everything without taking the lock, which a thread of the parent may have held."""
-        self._mutex, self._views, self._manifest, self._page = threading.Lock(), {}, None, None
-        self._scattered = ScatteredReads(self.folder, name=self.name, hint=self.hint, extent=self._extent)
+        self._mutex, self._manifest = threading.Lock(), None
+        self.close()
 
     # -- bounds ---------------------------------------------------------------------------------------------
 

@@ -20,6 +20,9 @@ from headwater.log.embedded.fields import Column
 from headwater.log.embedded.manifest import Manifest
 from headwater.log.embedded.page import SegmentPosition
 
+_STEP = 1 << 20
+_TRAILING = 8  # bytes at the end of a batch that may be zeros: its checksum, and most of its length
+
 
 class Survey(NamedTuple):
     """The end of a partition as its bytes tell it."""
@@ -28,7 +31,8 @@ class Survey(NamedTuple):
     durable: int  # the highest durable end that page, manifest or batches tell
     row: int  # number of the first surveyed record within its segment
     starts: Column  # where the intact records from there on begin
-    size: int  # of the active segment's file: what lies behind `place` is torn, or damage
+    size: int  # of the active segment's file: what lies behind `place` is torn, or damage, or zeros that were written ahead
+    written: int  # where the zeros at its end begin
     damage: Damaged | None
 
 
@@ -49,20 +53,24 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(fd).st_size
-        if size == place.position:
+        written = _written(fd, place.position, size)
+        stop_at = min(size, written + _TRAILING)
+        if written == place.position:
             found = batches.Intact(place.position, place.offset, 0, 0)
             starts: Column = np.empty(0, np.int64)
             later = 0
         else:
-            data = _copied(fd, place.position, size)
-            rows, stop = batches.prove(data, sidecar(segment.pos(folder), row), place.position, size, place.offset)
-            walked, stop = batches.walk(data, stop, size, place.offset + len(rows))
+            data = _copied(fd, place.position, stop_at)
+            rows, stop = batches.prove(data, sidecar(segment.pos(folder), row), place.position, stop_at, place.offset)
+            walked, stop = batches.walk(data, stop, stop_at, place.offset + len(rows))
             starts = np.append(rows, np.array(walked, np.int64))
             found = (
-                batches.check(data, size, starts, stop, place.offset) if len(starts) else batches.Intact(place.position, place.offset, 0, 0)
+                batches.check(data, stop_at, starts, stop, place.offset)
+                if len(starts)
+                else batches.Intact(place.position, place.offset, 0, 0)
             )
             starts = starts[: found.records]
-            later = batches.later_end(data, found.position, size, found.offset) if found.position < size else 0
+            later = batches.later_end(data, found.position, stop_at, found.offset) if found.position < stop_at else 0
     finally:
         os.close(fd)
     durable = max(durable, found.durable)
@@ -73,7 +81,18 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
             f"{path} is damaged at byte {found.position}, offset {found.offset}; records up to offset {durable - 1} were acknowledged.",
             hint=hint,
         )
-    return Survey(SegmentPosition(segment.base, found.position, found.offset), durable, row, starts, size, damage)
+    return Survey(SegmentPosition(segment.base, found.position, found.offset), durable, row, starts, size, written, damage)
+
+
+def _written(fd: int, begin: int, end: int) -> int:
+    """Where the zeros begin that reach to `end`, not before `begin`. A recycled file may have hundreds of MiB of them."""
+    while begin < end:
+        at = max(begin, end - _STEP)
+        piece = os.pread(fd, end - at, at)
+        if kept := piece.rstrip(b"\0"):
+            return at + len(kept)
+        end = at
+    return begin
 
 
 def _copied(fd: int, begin: int, end: int) -> mmap.mmap:

@@ -10,6 +10,7 @@ import numpy as np
 
 from headwater.core.files import Bytes, Files, write_all
 from headwater.log.embedded.manifest import Segment
+from headwater.log.embedded.wiping import discard
 from headwater.log.layout import EncodedBatch, close
 
 
@@ -48,14 +49,10 @@ class SegmentWriter:
         self._files.sync_dir(self._folder)
         return msgspec.structs.replace(self.segment, length=self.length, end=end)
 
-    def abandon(self) -> None:
-        """Remove what was written."""
+    def abandon(self, *, secure: bool = False) -> None:
+        """Remove what was written; `secure`: overwrite it first."""
         self._close()
-        for path in (self.segment.log(self._folder), self.segment.pos(self._folder)):
-            try:
-                self._files.unlink(path)
-            except OSError:
-                continue  # the next opening removes it
+        discard(self._files, self._folder, [self.segment], secure=secure)
 
     def _close(self) -> None:
         fds, self._fd, self._pos_fd = (

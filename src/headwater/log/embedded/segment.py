@@ -58,7 +58,7 @@ class OpenSegment:
             begin = max(size, end)  # what comes before is about to be written
             if begin < wanted:
                 write_all(self._files, self.fd, [_ZEROS[: wanted - begin]], begin)
-            self._reserved = max(wanted, end)
+            self._reserved = max(wanted, end, size)  # a recycled file is longer: zeros to its end
         except OSError:
             self._reserved = -1  # a full disk: not tried again through this descriptor before it is truncated
 
@@ -107,9 +107,12 @@ class OpenSegment:
                 close(fd)
 
 
-def create(files: Files, folder: Path, segment: Segment) -> None:
-    """Make an empty segment whose name is durable. One that a dead process left half made is made anew."""
-    for path in (segment.log(folder), segment.pos(folder)):
+def create(files: Files, folder: Path, segment: Segment, *, recycled: bool = False) -> None:
+    """Make an empty segment whose name is durable. One that a dead process left half made is made anew.
+
+    `recycled`: its file is there, full of zeros that are synced.
+    """
+    for path in (segment.log(folder), segment.pos(folder))[recycled:]:
         fd = files.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             files.sync(fd)

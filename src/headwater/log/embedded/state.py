@@ -12,6 +12,7 @@ import msgspec
 from headwater.core.clock import Clock
 from headwater.core.errors import Damaged, Fenced, Unavailable, UnknownTopic
 from headwater.core.files import Files
+from headwater.core.period import period_end
 from headwater.log.embedded import changes
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.exclusive import Exclusive
@@ -37,6 +38,7 @@ class PartitionState:
         self._closing = False
         self._files_open: dict[str, OpenSegment] = {}
         self._active: OpenSegment | None = None  # the file of the last append: nearly always that of the next
+        self._period = (-1, 0)  # when the active segment was created, and when its period ends
         self._unsettled = False  # the manifest is behind the durable end
 
     def usable(self) -> None:
@@ -113,6 +115,13 @@ class PartitionState:
     def discard_file(self, file: OpenSegment) -> None:
         """Close a segment whose file is no longer trusted."""
         self._files_open.pop(file.segment.stem).retire()
+
+    def period_over(self, segment: Segment) -> bool:
+        """Whether the segment's period is over. A clock that is set back does not end it; one that is set forward does, once."""
+        created, end = self._period
+        if created != segment.created:
+            created, end = self._period = segment.created, period_end(self.settings.period, segment.created)
+        return self.clock.now_ms() >= end
 
     # -- the manifest ---------------------------------------------------------------------------------------
 

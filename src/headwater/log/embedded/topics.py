@@ -11,15 +11,19 @@ from pathlib import Path
 import msgspec
 from google_crc32c import value as crc32c
 
+from headwater.core.disposal import overwrites
 from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat, UnknownPartition
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
+from headwater.log.embedded.manifest import SPARE
 from headwater.log.embedded.page import CommitPage
+from headwater.log.embedded.wiping import wipe
 from headwater.log.owners import check_owner, new_settings, not_made_by, owned, owner_by_name
 from headwater.log.record import Topic, TopicSettings, check_new_topic_name, check_partitions, unknown_topic
 
-FORMAT = 1
+FORMAT = 2  # 1: without periods of the calendar and disposals; such topics are written as before, so that older versions read them
 NAME = "topic.json"
+_COPIES = (".log", ".pos", ".cut", SPARE)  # files of a partition that hold records, or tell where they are
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -35,6 +39,11 @@ def topic_stamp(folder: Path) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def _format_of(settings: TopicSettings) -> int:
+    """The format that describes a topic with these settings. An older headwater refuses what it would take for something else."""
+    return FORMAT if isinstance(settings.period, str) or settings.disposal != "delete" else 1
 
 
 class EmbeddedTopics:
@@ -72,7 +81,7 @@ class EmbeddedTopics:
             for number in range(partitions):
                 make_dirs(self._files, self.folder / name / str(number))
             described = msgspec.json.encode(topic)
-            stored = msgspec.json.encode(_Stored(FORMAT, msgspec.Raw(described), crc32c(described)))
+            stored = msgspec.json.encode(_Stored(_format_of(wanted), msgspec.Raw(described), crc32c(described)))
             replace(self._files, self.folder / name / NAME, msgspec.json.format(stored, indent=2) + b"\n")
             self._sync_names(name)
             return topic
@@ -256,12 +265,27 @@ class EmbeddedTopics:
             self._remove(path)
 
     def _remove(self, path: Path) -> None:
+        """Remove a deleted topic's files. Of a secure one, what somebody still reads stays, with the description, until the next sweep."""
+        secure, left = self._secure(path), False
         for inside, folders, names in os.walk(path, topdown=False):
-            for file in names:
-                self._files.unlink(Path(inside) / file)
-            for folder in folders:
-                self._files.rmdir(Path(inside) / folder)
-        shutil.rmtree(path, ignore_errors=True)
+            for file in (Path(inside) / name for name in names):
+                if secure and file.suffix in _COPIES:
+                    left |= not wipe(self._files, file)
+                elif not (left and file.name == NAME):
+                    self._files.unlink(file)
+            for folder in (Path(inside) / name for name in folders):
+                if not left or not any(folder.iterdir()):
+                    self._files.rmdir(folder)
+        if not left:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _secure(self, path: Path) -> bool:
+        """Whether a deleted topic's records are to be overwritten."""
+        try:
+            stored = msgspec.json.decode((path / NAME).read_bytes(), type=_Stored)
+            return overwrites(msgspec.json.decode(stored.topic, type=Topic).settings.disposal)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, BadInput):
+            return False
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from headwater.core.disposal import overwrites
 from headwater.core.errors import AlreadyExists, BadInput, Damaged
 from headwater.core.files import explaining
 from headwater.log.embedded import batches
@@ -25,6 +26,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.partition import Partition
 from headwater.log.embedded.rewriting import SegmentWriter
+from headwater.log.embedded.wiping import discard
 from headwater.log.layout import BEFORE_MESSAGE, HEAD, HEADERS, LAST, NO_VALUE
 from headwater.log.owners import new_settings
 from headwater.log.record import TopicSettings
@@ -47,19 +49,20 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Imported:
-    """Read `directory` into partition 0 of a new topic; all or nothing.
+    """Read `directory` into partition 0 of a new topic, or of an empty one with whatever settings it has; all or nothing.
 
     Errors: `BadInput` where there is no such log, and for segments of a headwater log; `AlreadyExists` for a topic with records;
     `OwnedTopic` for a name of a part's; `Damaged` where a file's middle makes no sense.
     """
     sources = _sources(directory)
     settings = new_settings(topic, TopicSettings(segment=1 << 30), "")  # refused before anything is read
-    if any(one.name == topic for one in log.topics()) and log.bounds(topic, 0).end:
+    there = any(one.name == topic for one in log.topics())
+    if there and log.bounds(topic, 0).end:
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
     with explaining(directory, reading=True):
         for _ in _walked(sources):
             pass  # all of it makes sense, before there is a topic
-    log.create_topic(topic, settings=settings)
+    log.create_topic(topic, settings=None if there else settings)
     partition = log.partition(topic, 0)
     with explaining(partition.folder), partition.held():
         return _imported(partition, sources, topic)
@@ -79,9 +82,7 @@ def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported
             made.append(_segment(partition, new, found.data, found.size, found.starts, offset))
             records += len(found.starts)
     except BaseException:
-        for segment in made:
-            for one in (segment.log(partition.folder), segment.pos(partition.folder)):
-                one.unlink(missing_ok=True)
+        discard(partition.files, partition.folder, made, secure=overwrites(partition.settings.disposal))
         raise
     if made:
         adopt(partition, made, offset)  # when this raises, the manifest may name the files all the same: they stay until the next opening
@@ -165,7 +166,7 @@ def _segment(partition: Partition, segment: Segment, data: mmap.mmap, size: int,
             writer.add(reencode(data, size, part, seconds=True), end)
         return writer.finish(end)
     except BaseException:
-        writer.abandon()
+        writer.abandon(secure=overwrites(partition.settings.disposal))
         raise
 
 

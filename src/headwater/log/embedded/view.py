@@ -14,6 +14,7 @@ from headwater.core.errors import Damaged
 from headwater.log.embedded import batches
 from headwater.log.embedded.fields import Column, gather
 from headwater.log.embedded.manifest import Segment
+from headwater.log.embedded.segment_lock import open_shared
 from headwater.log.layout import BEFORE_MESSAGE, HEAD, LAST, SMALLEST, TRAILER, U32
 
 _CHUNK = 4096
@@ -43,7 +44,7 @@ class SegmentView:
         self.path = segment.log(folder)
         self._hint = hint
         self._sidecar = segment.pos(folder)
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)  # FileNotFoundError: the reader looks at the manifest again
+        self._fd = open_shared(self.path)  # FileNotFoundError: the reader looks at the manifest again
         self._pos_fd = -1
         self._data: mmap.mmap | None = None
         self._mapped = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic
+from headwater.core.errors import AlreadyExists, Timeout, UnknownPartition, UnknownTopic, Unsupported
 from headwater.log.kafka.brokers import GONE, Brokers, closed, error_of
 from headwater.log.kafka.owner_config import OWNER_CONFIG, decode_owner, encode_owner
 from headwater.log.kafka.records import FOREVER, RecordLimits
@@ -269,7 +269,20 @@ def _held(admin: AdminClient | None, request: Callable[[AdminClient], T]) -> T:
 
 
 def held(settings: TopicSettings) -> TopicSettings:
-    """The settings as Kafka can keep them: a segment has at least 1 MiB, and room for the largest record. A topic shows these."""
+    """The settings as Kafka can keep them: a segment has at least 1 MiB, and room for the largest record. A topic shows these.
+
+    Errors: `Unsupported` for what brokers do not offer.
+    """
+    if isinstance(settings.period, str):
+        raise Unsupported(
+            f"Brokers close segments at an age, not at the end of a {settings.period} of the calendar.",
+            hint="Give the period as a duration, such as 24h.",
+        )
+    if settings.disposal != "delete":
+        raise Unsupported(
+            f"Brokers delete the files of segments: the disposal {settings.disposal} is not offered on Kafka.",
+            hint="Leave the disposal out, or keep the topic in the embedded log.",
+        )
     return msgspec.structs.replace(settings, segment=max(settings.segment, SMALLEST_SEGMENT, settings.max_record + FRAMING))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from headwater.core.errors import AlreadyExists, BadInput, Conflict, Damaged, Fenced, NewerFormat, OutcomeUnknown, ReadOnly, WrongEngine
+from headwater.core.period import Calendar
 from headwater.log.embedded.check import check, stats
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.repair import repair
@@ -73,6 +75,33 @@ def test_a_segment_is_closed_at_its_period(tmp_path: Path) -> None:
     log.append("t", 0, [record("d")])
     assert [one.removesuffix(".log").lstrip("0") for one in segments(log)] == ["", "2", "3"]
     assert values(log) == [b"a", b"b", b"c", b"d"]
+
+
+def ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("period", "moments", "bases"),
+    [
+        ("hour", ["2026-11-17T16:00", "2026-11-17T16:59:59.999", "2026-11-17T17:00"], [0, 2]),
+        ("day", ["2028-02-28T23:00", "2028-02-29T01:00", "2028-02-29T23:59", "2028-03-01"], [0, 1, 3]),
+        ("month", ["2026-01-31T23:59:59.999", "2026-02-01", "2026-02-28T23:59:59.999", "2026-03-01"], [0, 1, 3]),
+        ("month", ["2026-03-01", "2026-02-27", "2026-03-31", "2026-04-01"], [0, 3]),  # the clock is set back, and forward again
+        ("month", ["2026-03-31", "2026-06-01", "2026-04-02", "2026-06-30", "2026-07-01"], [0, 1, 4]),  # set forward, and back
+    ],
+)
+def test_a_segment_is_closed_at_the_end_of_its_hour_day_or_month(
+    tmp_path: Path, period: Calendar, moments: list[str], bases: list[int]
+) -> None:
+    clock = ManualClock(start=ms(moments[0]) / 1000)
+    log = EmbeddedLog(tmp_path, clock=clock, boot=BOOT)
+    log.create_topic("t", settings=TopicSettings(period=period))
+    for moment in moments:
+        clock.advance((ms(moment) - clock.now_ms()) / 1000)
+        log.append("t", 0, [record(moment)])
+    assert segments(log) == [f"{base:020d}.log" for base in bases]
+    assert values(log) == [moment.encode() for moment in moments]
 
 
 def test_the_compaction_of_the_well_known_example(log: EmbeddedLog) -> None:

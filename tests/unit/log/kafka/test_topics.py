@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.core.errors import Unsupported
+from headwater.core.period import CALENDAR, Calendar
 from headwater.log.kafka.topics import FRAMING, SMALLEST_SEGMENT, configs_of, held, settings_of
 from headwater.log.record import TopicSettings
 
@@ -48,3 +51,10 @@ def test_a_foreign_topic_is_described_as_near_as_can_be() -> None:
     assert settings_of(usual) == TopicSettings(segment=1 << 30, period=604_800_000, max_record=1_048_588 - FRAMING)
     assert settings_of({**usual, "max.message.bytes": "0"}).max_record == 1
     assert settings_of({**usual, "max.message.bytes": str(1 << 30)}).max_record == 48 << 20
+
+
+@pytest.mark.parametrize("period", CALENDAR)
+def test_periods_of_the_calendar_are_refused(period: Calendar) -> None:
+    with pytest.raises(Unsupported, match="at an age") as refused:
+        held(TopicSettings(period=period))
+    assert "24h" in refused.value.hint
