@@ -13,7 +13,7 @@ class RecordColumns(Sequence[Record]):
 
     __slots__ = ("keys", "values")
 
-    def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
+    def __init__(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Two columns of the same length."""
         self.keys, self.values = keys, values
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from typing import NamedTuple
 
 from headwater.core.errors import BadInput
@@ -54,10 +54,9 @@ def encode_key(kind: RecordKind, region: int, table: int, sequence: int) -> byte
     return _KEY.pack(kind, region, table, sequence, _VERSION)
 
 
-def encode_keys(region: int, records: Iterable[tuple[RecordKind, int, int, int]]) -> list[bytes]:
-    """The keys of many records, each given as kind, table, sequence and the number of its payloads."""
-    pack = _KEY.pack
-    return [pack(kind, region, table, sequence, _VERSION) for kind, table, sequence, _ in records]
+def encode_keys(region: int, kinds: Iterable[RecordKind], tables: Iterable[int], sequences: Iterable[int]) -> list[bytes]:
+    """`encode_key` for columns."""
+    return list(map(_KEY.pack, kinds, repeat(region), tables, sequences, repeat(_VERSION)))
 
 
 def decode_key(key: bytes | None) -> RecordKey:

@@ -17,7 +17,7 @@ from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
 from headwater.wal.gates import TableGates
-from headwater.wal.layout import EMPTY, MAX_ID, RecordKind, encode_payloads
+from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_appender import Numbers
 from headwater.wal.region_meta import RegionMeta
@@ -69,7 +69,7 @@ class Region:
 
         Errors: `BadInput`, `TooLarge`; `OutcomeUnknown`; `Timeout` after so many seconds: the payloads may become durable later.
         """
-        if type(table) is not int or not 0 <= table <= MAX_ID:  # for speed: every write comes here
+        if type(table) is not int or table not in self._writer.tables:  # a known number is right; every write comes here
             checked_id(table, "table")
         value, count = encode_payloads(payloads), len(payloads)
         while (future := self._writer.write(table, value, count)) is None:

@@ -12,11 +12,11 @@ from headwater.log.group_commit import not_tried
 from headwater.log.record import Record
 from headwater.log.record_columns import RecordColumns
 from headwater.wal.layout import KEY_LENGTH, RecordKind, encode_keys
-from headwater.wal.region_meta import RegionChange
+from headwater.wal.region_meta import RegionChanges
 
 OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
 _ENTRY = RecordKind.ENTRY
-_Queued = tuple[RegionChange, bytes, "asyncio.Future[int]"]
+_Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[int]"]  # one object for each call: all that wait are looked at by `gc`
 
 
 class Numbers:
@@ -38,7 +38,7 @@ class RegionAppender(CommitThread[_Queued]):
     def __init__(
         self,
         append: Callable[[Sequence[Record]], Sequence[int]],
-        apply: Callable[[Sequence[RegionChange], Sequence[int]], None],
+        apply: Callable[[RegionChanges, Sequence[int]], None],
         *,
         tables: dict[int, Numbers],
         region: int,
@@ -66,12 +66,12 @@ class RegionAppender(CommitThread[_Queued]):
         first = numbers.next
         numbers.next = first + count
         future: asyncio.Future[int] = self._future()
-        self._queue.append(((_ENTRY, table, first, count), value, future))
+        self._queue.append((_ENTRY, table, first, count, value, future))
         if self._idle:
             self._rouse()
         return future
 
-    def add(self, change: RegionChange, value: bytes) -> asyncio.Future[int]:
+    def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[int]:
         """Queue a record; the future has its last sequence once it is durable and applied.
 
         Raises `TooLarge`, `Closed`, and the failure of a call before: nothing was queued. Errors of the future: as for `OrderedAppender`.
@@ -83,7 +83,7 @@ class RegionAppender(CommitThread[_Queued]):
         if len(value) > self._limit:
             raise self._too_large(value)
         future: asyncio.Future[int] = self._future()
-        self._queue.append((change, value, future))
+        self._queue.append((kind, table, sequence, count, value, future))
         if self._idle:
             self._rouse()
         return future
@@ -96,22 +96,21 @@ class RegionAppender(CommitThread[_Queued]):
 
     def _commit(self) -> None:
         waiting = self._queue[:]
-        values = [value for _, value, _ in waiting]
+        kinds, tables, sequences, counts, values, futures = zip(*waiting, strict=True)
         if _size(values) > MOST_BYTES:
-            values = _fitting(values)
-            waiting = waiting[: len(values)]
-        del self._queue[: len(waiting)]
+            kinds, tables, sequences, counts, values, futures = zip(*waiting[: _fitting(values)], strict=True)
+        del self._queue[: len(values)]
         if self.failure is not None:  # queued after it, or at the moment of its failure
-            self._tell(_fail, waiting, not_tried(self.failure))
+            self._tell(_fail, futures, not_tried(self.failure))
             return
         try:
-            changes = [change for change, _, _ in waiting]
-            self._apply(changes, self._append(RecordColumns(encode_keys(self._region, changes), values)))
+            offsets = self._append(RecordColumns(encode_keys(self._region, kinds, tables, sequences), values))
+            self._apply(RegionChanges(kinds, tables, sequences, counts), offsets)
         except Exception as error:
             self.failure = error
-            self._tell(_fail, waiting, error)
+            self._tell(_fail, futures, error)
             return
-        self._tell(_resolve, waiting)
+        self._tell(_resolve, futures, sequences, counts)
 
 
 def _size(values: Sequence[bytes]) -> int:
@@ -119,21 +118,21 @@ def _size(values: Sequence[bytes]) -> int:
     return (KEY_LENGTH + OVERHEAD) * len(values) + sum(map(len, values))
 
 
-def _fitting(values: list[bytes]) -> list[bytes]:
-    """As many as fit, and at least one."""
+def _fitting(values: Sequence[bytes]) -> int:
+    """How many fit, and at least one."""
     sizes = accumulate(KEY_LENGTH + OVERHEAD + len(value) for value in values)
-    return values[: sum(1 for _ in takewhile(lambda size: size <= MOST_BYTES, sizes)) or 1]
+    return sum(1 for _ in takewhile(lambda size: size <= MOST_BYTES, sizes)) or 1
 
 
-def _resolve(waiting: list[_Queued]) -> None:
-    for (_, _, sequence, count), _, future in waiting:
+def _resolve(futures: Sequence[asyncio.Future[int]], sequences: Sequence[int], counts: Sequence[int]) -> None:
+    for future, sequence, count in zip(futures, sequences, counts, strict=True):
         try:
             future.set_result(sequence + count - 1)
         except asyncio.InvalidStateError:
             continue  # the caller has given up; its record is appended nevertheless
 
 
-def _fail(waiting: list[_Queued], error: Exception) -> None:
-    for _, _, future in waiting:
+def _fail(futures: Sequence[asyncio.Future[int]], error: Exception) -> None:
+    for future in futures:
         if not future.done():
             future.set_exception(error)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from headwater.wal.layout import MalformedRecord, RecordKind
 from headwater.wal.table_meta import TableMeta
 
-RegionChange = tuple[RecordKind, int, int, int]  # what a record says: its kind, its table, its sequence and the number of its payloads
+
+class RegionChanges(NamedTuple):
+    """What records say, in columns: their kinds, tables and sequences, and how many payloads each has."""
+
+    kinds: Sequence[RecordKind]
+    tables: Sequence[int]
+    sequences: Sequence[int]
+    counts: Sequence[int]
 
 
 class RegionMeta:
@@ -45,11 +53,11 @@ class RegionMeta:
             del self.tables[table]
         self.watermark = offset + 1
 
-    def apply_all(self, changes: Iterable[RegionChange], offsets: Iterable[int]) -> None:
+    def apply_all(self, changes: RegionChanges, offsets: Sequence[int]) -> None:
         """Apply records at ascending offsets. Errors: `MalformedRecord`; then those before it are applied."""
         tables, entry, at = self.tables, RecordKind.ENTRY, self.watermark
         try:
-            for (kind, table, sequence, count), offset in zip(changes, offsets, strict=True):
+            for kind, table, sequence, count, offset in zip(*changes, offsets, strict=True):
                 known = tables.get(table)
                 if kind is entry and known is not None and offset >= at:
                     known.write(sequence, count, offset)

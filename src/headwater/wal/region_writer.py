@@ -17,7 +17,7 @@ from headwater.log.record import Record
 from headwater.wal.fold import RegionFold
 from headwater.wal.layout import KEY_LENGTH, RecordKind
 from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender
-from headwater.wal.region_meta import RegionChange, RegionMeta
+from headwater.wal.region_meta import RegionChanges, RegionMeta
 
 
 class RegionWriter:
@@ -42,7 +42,7 @@ class RegionWriter:
 
     def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[int]:
         """Queue a record that the caller has numbered, and notes when this returns. Errors: as for `write`."""
-        return self._appender.add((kind, table, sequence, count), value)
+        return self._appender.add(kind, table, sequence, value, count)
 
     @property
     def healthy(self) -> bool:
@@ -74,7 +74,7 @@ class RegionWriter:
     def _append(self, batch: Sequence[Record]) -> Sequence[int]:
         return self._owned.writer.append(batch)
 
-    def _apply(self, changes: Sequence[RegionChange], offsets: Sequence[int]) -> None:
+    def _apply(self, changes: RegionChanges, offsets: Sequence[int]) -> None:
         with self.locked:
             self.meta.apply_all(changes, offsets)
 

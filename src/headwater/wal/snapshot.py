@@ -186,9 +186,11 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int | bytes]]:
 def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
     """The state that the chunks of one snapshot hold. Errors: those of `columns`."""
     rows, ends, column = columns(chunks)
+    descents = np.flatnonzero(column[1:] < column[:-1]) + 1  # at the beginning of a table, they are none of it
+    mixed = set((np.searchsorted(ends, descents[~np.isin(descents, ends)], side="right") - 1).tolist())
     tables = {
-        number: TableMeta(next=next, marked=marked, watermark=watermark, offsets=column[begin:end])
-        for (number, next, marked, watermark, _), (begin, end) in zip(rows, pairwise(ends), strict=True)
+        number: TableMeta(next=next, marked=marked, watermark=watermark, offsets=column[begin:end], ascending=place not in mixed)
+        for place, ((number, next, marked, watermark, _), (begin, end)) in enumerate(zip(rows, pairwise(ends), strict=True))
     }
     return RegionMeta(watermark=chunks[0].watermark, epoch=chunks[0].epoch, tables=tables)
 

@@ -23,12 +23,20 @@ class TableMeta:
 
     __slots__ = ("_ascending", "_begin", "_offsets", "marked", "next", "watermark")
 
-    def __init__(self, *, next: int = 1, marked: int = 1, watermark: int = 0, offsets: Iterable[int] | np.ndarray = ()) -> None:
-        """`offsets`: of the live payloads, as numbers or as a column of int64."""
+    def __init__(
+        self,
+        *,
+        next: int = 1,
+        marked: int = 1,
+        watermark: int = 0,
+        offsets: Iterable[int] | np.ndarray = (),
+        ascending: bool | None = None,
+    ) -> None:
+        """`offsets`: of the live payloads, as numbers or as a column of int64. `ascending`: whether they ascend; None: it is to be seen."""
         self.next, self.marked, self.watermark = next, marked, watermark
         self._offsets = array("q", offsets.tobytes() if isinstance(offsets, np.ndarray) else offsets)
         self._begin = 0  # the place of `marked` in the column
-        self._ascending: bool | None = None  # None: not known yet
+        self._ascending = ascending if self._offsets else True  # None: not known yet
         if len(self._offsets) != next - marked:
             raise MalformedRecord(f"a table has {len(self._offsets)} offsets for the sequences {marked} to {next - 1}")
 

@@ -10,7 +10,7 @@ from headwater.core.errors import Closed, DiskFull, Fenced, OutcomeUnknown, TooL
 from headwater.log.record import Record
 from headwater.wal.layout import EMPTY, RecordKind, decode_key
 from headwater.wal.region_appender import Numbers, RegionAppender
-from headwater.wal.region_meta import RegionChange
+from headwater.wal.region_meta import RegionChanges
 
 pytestmark = pytest.mark.anyio
 ENTRY = RecordKind.ENTRY
@@ -22,7 +22,7 @@ class SlowLog:
 
     def __init__(self) -> None:
         self.batches: list[list[Record]] = []
-        self.applied: list[tuple[RegionChange, int]] = []
+        self.applied: list[tuple[RecordKind, int, int, int, int]] = []
         self.entered, self.go = threading.Semaphore(0), threading.Semaphore(0)
         self.error: Exception | None = None
 
@@ -35,8 +35,8 @@ class SlowLog:
         self.batches.append(list(records))
         return range(first, first + len(records))
 
-    def apply(self, changes: Sequence[RegionChange], offsets: Sequence[int]) -> None:
-        self.applied += zip(changes, offsets, strict=True)
+    def apply(self, changes: RegionChanges, offsets: Sequence[int]) -> None:
+        self.applied += zip(*changes, offsets, strict=True)
 
     def appender(self, tables: dict[int, Numbers] | None = None) -> RegionAppender:
         return RegionAppender(self.append, self.apply, tables={} if tables is None else tables, region=7, limit=LIMIT, name="t")
@@ -47,14 +47,16 @@ async def test_calls_are_numbered_at_once_and_appended_together() -> None:
     appender = log.appender({2: Numbers(5, 3)})
     first = appender.write(1, EMPTY, 1)
     await asyncio.to_thread(log.entered.acquire)
-    rest = [appender.write(1, EMPTY, 3), appender.write(2, EMPTY, 1), appender.add((RecordKind.MARK, 1, 3, 1), EMPTY)]
+    rest = [appender.write(1, EMPTY, 3), appender.write(2, EMPTY, 1), appender.add(RecordKind.MARK, 1, 3, EMPTY)]
     assert (appender.tables[1].next, appender.tables[2].next) == (5, 6)
     log.go.release(2)
     assert first is not None
     assert [await one for one in (first, *rest) if one is not None] == [1, 4, 5, 3]
     assert [len(batch) for batch in log.batches] == [1, 3]
-    assert log.applied == [((ENTRY, 1, 1, 1), 0), ((ENTRY, 1, 2, 3), 1), ((ENTRY, 2, 5, 1), 2), ((RecordKind.MARK, 1, 3, 1), 3)]
-    assert [decode_key(one.key) for batch in log.batches for one in batch] == [(kind, 7, *at) for (kind, *at, _), _ in log.applied]
+    assert log.applied == [(ENTRY, 1, 1, 1, 0), (ENTRY, 1, 2, 3, 1), (ENTRY, 2, 5, 1, 2), (RecordKind.MARK, 1, 3, 1, 3)]
+    assert [decode_key(one.key) for batch in log.batches for one in batch] == [
+        (kind, 7, table, at) for kind, table, at, _, _ in log.applied
+    ]
     await appender.aclose()
 
 
@@ -64,7 +66,7 @@ async def test_what_is_too_large_is_not_numbered() -> None:
     with pytest.raises(TooLarge, match="max_record"):
         appender.write(1, bytes(LIMIT + 1), 1)
     with pytest.raises(TooLarge, match="max_record"):
-        appender.add((ENTRY, 1, 1, 1), bytes(LIMIT + 1))
+        appender.add(ENTRY, 1, 1, bytes(LIMIT + 1))
     assert appender.tables == {}
     await appender.aclose()
     assert log.batches == []
@@ -92,7 +94,7 @@ async def test_a_failed_append_fails_everything_behind_it(error: Exception, behi
     assert appender.failure is error
     assert appender.write(1, EMPTY, 1) is None, "the region is claimed anew first"
     with pytest.raises(behind):
-        appender.add((ENTRY, 1, 3, 1), EMPTY)
+        appender.add(ENTRY, 1, 3, EMPTY)
     assert (log.batches, log.applied) == ([], [])
     await appender.aclose()
 
@@ -147,4 +149,4 @@ async def test_closing_waits_and_takes_no_more() -> None:
     assert await asyncio.gather(*(one for one in waiting if one is not None)) == [1, 1]
     assert appender.write(1, EMPTY, 1) is None
     with pytest.raises(Closed):
-        appender.add((ENTRY, 1, 2, 1), EMPTY)
+        appender.add(ENTRY, 1, 2, EMPTY)

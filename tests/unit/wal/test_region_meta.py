@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.wal.layout import MalformedRecord, RecordKind
-from headwater.wal.region_meta import RegionMeta
+from headwater.wal.region_meta import RegionChanges, RegionMeta
 from headwater.wal.snapshot import decode_chunk, encode_snapshot, joined
 
 ENTRY, MARK, DROP, MOVE = RecordKind
@@ -150,13 +150,17 @@ def test_a_snapshot_and_the_tail_are_the_full_scan(steps: list[Step], cut: int, 
     assert folded(steps[cut:], restored) == folded(steps)
 
 
+def in_columns(*changes: tuple[RecordKind, int, int, int]) -> RegionChanges:
+    return RegionChanges(*zip(*changes, strict=True))
+
+
 def test_many_records_change_what_one_by_one_they_would() -> None:
     changes = [(ENTRY, 1, 1, 1), (ENTRY, 2, 1, 3), (ENTRY, 1, 2, 1), (MARK, 1, 2, 1), (MOVE, 2, 2, 2), (DROP, 1, 3, 1), (ENTRY, 1, 1, 1)]
     offsets = [3, 4, 5, 6, 7, 9, 12]
     one, many = RegionMeta(), RegionMeta()
     for change, offset in zip(changes, offsets, strict=True):
         one.apply(*change, offset)
-    many.apply_all(changes, offsets)
+    many.apply_all(in_columns(*changes), offsets)
     assert many == one
     assert many.watermark == 13
 
@@ -165,15 +169,15 @@ def test_of_many_records_those_before_a_wrong_one_are_applied() -> None:
     for wrong, offset in (((ENTRY, 1, 7, 1), 5), ((MARK, 9, 1, 1), 5), ((ENTRY, 1, 2, 1), 3)):
         meta = RegionMeta()
         with pytest.raises(MalformedRecord):
-            meta.apply_all([(ENTRY, 1, 1, 1), wrong, (ENTRY, 2, 1, 1)], [4, offset, 6])
+            meta.apply_all(in_columns((ENTRY, 1, 1, 1), wrong, (ENTRY, 2, 1, 1)), [4, offset, 6])
         assert (meta.watermark, meta.tables[1].next, list(meta.tables)) == (5, 2, [1])
 
 
 def test_a_copy_is_left_as_it_was() -> None:
     meta = RegionMeta(epoch=3)
-    meta.apply_all([(ENTRY, 1, 1, 1), (ENTRY, 2, 1, 3)], [0, 1])
+    meta.apply_all(in_columns((ENTRY, 1, 1, 1), (ENTRY, 2, 1, 3)), [0, 1])
     copy = meta.copied()
     assert copy == meta
-    meta.apply_all([(ENTRY, 1, 2, 1), (MARK, 2, 3, 1), (MOVE, 2, 3, 1), (DROP, 2, 4, 1)], [2, 3, 4, 5])
+    meta.apply_all(in_columns((ENTRY, 1, 2, 1), (MARK, 2, 3, 1), (MOVE, 2, 3, 1), (DROP, 2, 4, 1)), [2, 3, 4, 5])
     assert (copy.watermark, copy.epoch, sorted(copy.tables), copy.live) == (2, 3, [1, 2], 4)
     assert joined([decode_chunk(value) for value in encode_snapshot(copy, 1000)]) == copy

@@ -85,3 +85,12 @@ def test_a_live_payload_takes_few_bytes() -> None:
     tables = {number: TableMeta(next=101, watermark=10**5, offsets=np.arange(number, 10**5, 1000).tolist()) for number in range(1000)}
     values = encode_snapshot(RegionMeta(watermark=10**5, tables=tables), 1 << 20)
     assert sum(map(len, values)) < 4 * 100_000
+
+
+def test_tables_know_what_they_need_whatever_the_order_of_their_offsets() -> None:
+    """A moved payload lies behind later ones. The lowest offset of its table is then not the first."""
+    columns = {1: [5, 6, 7], 2: [9, 3, 8], 3: [], 4: [1, 2], 5: [4, 4, 2], 6: [50, 10]}
+    made = {number: TableMeta(next=len(offsets) + 1, watermark=60, offsets=offsets) for number, offsets in columns.items()}
+    found = restored(encode_snapshot(RegionMeta(watermark=100, tables=made), 1000))
+    assert {number: table.safe_offset for number, table in found.tables.items()} == {1: 5, 2: 3, 3: None, 4: 1, 5: 2, 6: 10}
+    assert found.safe_offset == 1
