@@ -12,7 +12,7 @@ from sql_ground import copied, documents, followed, insert, write
 
 from headwater.adaptors.postgres.adaptor import postgres
 from headwater.adaptors.postgres.connection import PostgresSession
-from headwater.core.errors import BadConfig, Rejected
+from headwater.core.errors import BadConfig, Forbidden, Rejected
 from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.source_progress import CopySize
@@ -180,3 +180,17 @@ def test_rows_without_a_key_are_read_table_by_table_where_tables_inherit(ground:
     ground.run("ALTER TABLE t ADD PRIMARY KEY (v)")
     with pytest.raises(BadConfig, match="inherit"):
         ground.source(tail=True).plan(ground.chosen("t"), 1)
+
+
+def test_rows_that_a_policy_hides_are_no_silent_gap(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)", "ALTER TABLE t ENABLE ROW LEVEL SECURITY")
+    ground.run("CREATE POLICY few ON t USING (id < 2)")
+    with pytest.raises(Forbidden, match="row-level security policy"):
+        copied(postgres(ground.stranger("SELECT")), ground.chosen())
+
+
+def test_a_database_in_which_a_backslash_escapes_gives_the_same_documents(ground: PostgresGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, f double precision[], n numeric[], t text)")
+    ground.run(r"INSERT INTO t VALUES (1, '{1.5,NaN}', '{1.50,2}', 'a\b')")
+    source = postgres(f"{ground.uri}?options=-c%20standard_conforming_strings%3Doff")
+    assert copied(source, ground.chosen()) == copied(ground.source(), ground.chosen()) != []

@@ -22,7 +22,7 @@ class Op(IntEnum):
     INSERT = 0
     UPDATE = 1
     DELETE = 2
-    COMMAND = 3  # addressed to the sink itself, such as dropping a table; no transform sees it
+    COMMAND = 3  # addressed to the sink itself, such as emptying a table; no transform but `remap` sees it
     NOOP = 4  # nothing to write: counts as taken
     SKIP = 5  # what a transform sets to drop a message
 

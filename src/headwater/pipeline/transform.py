@@ -35,6 +35,7 @@ class Transform(ABC):
     name: str
     keeps_id: bool = False
     needs_session: bool = False  # applied where a Spark session is: in the driver, never inside a task
+    takes_commands: bool = False  # commands do not pass by: under its old name, one would empty a table of somebody else
     namespaces: Namespaces = Namespaces()
 
     def keeps(self, id_fields: Sequence[str]) -> bool:
@@ -69,13 +70,14 @@ class Transform(ABC):
 
 
 def chain(transforms: Sequence[Transform]) -> Apply:
-    """All transforms in order, with their namespaces; commands pass by, op skip drops. Errors: `Rejected`, naming the transform."""
-    steps = [(one.namespaces, one.opened()) for one in transforms]
+    """All transforms in order, with their namespaces; commands pass by most of them, op skip drops. Errors: `Rejected`, naming the
+    transform."""
+    steps = [(one.namespaces, one.takes_commands, one.opened()) for one in transforms]
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
         now: list[Message | None] = list(messages)
         whole = _COMMAND not in map(_op, messages)  # every message is there and goes through every step
-        for namespaces, step in steps:
+        for namespaces, commands, step in steps:
             if whole and namespaces.everything:  # the quick way: nothing to pick out
                 now = step(now)  # type: ignore[arg-type]
                 if len(now) != len(messages):
@@ -85,7 +87,9 @@ def chain(transforms: Sequence[Transform]) -> Apply:
                     now = [None if message is None or message.op is _SKIP else message for message in now]
                 continue
             at = [
-                i for i, message in enumerate(now) if message is not None and message.op is not _COMMAND and message.namespace in namespaces
+                i
+                for i, message in enumerate(now)
+                if message is not None and (commands or message.op is not _COMMAND) and message.namespace in namespaces
             ]
             if not at:
                 continue

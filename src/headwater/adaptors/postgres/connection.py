@@ -37,9 +37,11 @@ _USUAL = {
     "tcp_user_timeout": 60_000,  # notices a machine that is gone although something was just sent to it
     "application_name": "headwater",
 }
+ALL_ROWS = "SET row_security = off"  # rows that a policy hides are an error: a copy would lack them, and changes would tell of them
 # These make text the same everywhere, whatever the server's own settings are. Synchronized sequential scans would change the order of rows.
 _SESSION = (
-    "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1 -c synchronize_seqscans=off"
+    "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1 -c synchronize_seqscans=off "
+    "-c standard_conforming_strings=on"
 )
 
 
@@ -113,6 +115,9 @@ class PostgresSession(Session):
             return kind(f"{server} has run out of a resource: {said}.", hint="Make room there, then start again.")
         if state[:2] == "28" or (not state and "password authentication failed" in said) or "no password supplied" in said:
             return Denied(f"{server} refuses the login: {said}.", hint="Check user and password in the URI.")
+        if state == "42501" and "row-level security" in said:
+            hint = "Grant the URI's user the right to see all rows: ALTER ROLE ... BYPASSRLS. Or choose other tables."
+            return Forbidden(f"{server} would leave rows out: {said}.", hint=hint)
         if state == "42501":
             return Forbidden(f"{server} forbids it: {said}.", hint="Grant the missing right to the URI's user.")
         if state == "25006":

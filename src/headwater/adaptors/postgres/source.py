@@ -14,7 +14,7 @@ from psycopg import errors
 from psycopg.sql import Literal
 
 from headwater.adaptors.postgres.adaptor import Postgres
-from headwater.adaptors.postgres.connection import PostgresSession
+from headwater.adaptors.postgres.connection import ALL_ROWS, PostgresSession
 from headwater.adaptors.postgres.copy_out import pieces
 from headwater.adaptors.postgres.publication import check as check_publication
 from headwater.adaptors.postgres.publication import check_complete
@@ -101,6 +101,7 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
         """The slice's rows behind `position`: the last key that was read, or the last row's ctid where there is no key."""
         with self.session() as session:
             one = self.planned(session, part)
+            session.do(ALL_ROWS)
             session.do("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
             # Changes come without generated columns: a document must not lose a field by being changed.
             columns = [column for column in one.columns if not (self.adaptor.tail and column.generated)]

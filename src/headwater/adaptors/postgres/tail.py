@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from headwater.adaptors.pieces import names_size
 from headwater.adaptors.postgres.adaptor import Postgres
-from headwater.adaptors.postgres.connection import PostgresSession
+from headwater.adaptors.postgres.connection import ALL_ROWS, PostgresSession
 from headwater.adaptors.postgres.pgoutput import UNCHANGED, Begin, Cell, Commit, Relation, RowChange, Truncate, decode, lsn, lsn_text
 from headwater.adaptors.postgres.publication import publish
 from headwater.adaptors.postgres.slot import check_cursor, create_slot, slot_position, wal_end
@@ -244,6 +244,7 @@ class _ChangeReader:
         """Ask over a second connection, which stays open."""
         if self._session is None or self._session.link.closed:
             self._session = PostgresSession(self._uri)
+            self._session.do(ALL_ROWS)
         try:
             return question(self._session)
         except self._session.fails as error:

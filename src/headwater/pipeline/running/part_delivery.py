@@ -7,12 +7,13 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from operator import attrgetter
 
 from headwater.core.errors import Damaged, Fenced, HeadwaterError, Rejected, Unavailable
 from headwater.log import Log
 from headwater.pipeline import values
 from headwater.pipeline.columns import ColumnNeeds, NeedsColumns
-from headwater.pipeline.message import Message
+from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.state import Failure
 from headwater.pipeline.overlap import refuse
 from headwater.pipeline.running.record_batch import RecordBatch
@@ -20,8 +21,10 @@ from headwater.pipeline.running.run_fence import RunFence
 from headwater.pipeline.running.work import Away, Detour, Outcome, SinkWork
 from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter, deliverable
 from headwater.pipeline.transform import Apply, Transform, chain, chain_of_fields
+from headwater.pipeline.transforms.remap import Remap
 from headwater.pipeline.transforms.type_widening import Unusual
 
+_op = attrgetter("op")
 _QUICK = 0.25  # seconds
 
 
@@ -160,9 +163,24 @@ class PartDelivery:
         return text if text is None or self._fields is None else values.field_by_field(text, self._fields)
 
     def _transformed(self, messages: Sequence[Message]) -> list[Message]:
-        if self._apply is None:
-            return list(messages)
-        return [message for message in self._apply(messages) if message is not None and deliverable(message)]
+        made = list(messages) if self._apply is None else self._apply(messages)
+        for before, after in zip(messages, made, strict=True) if Op.COMMAND in map(_op, messages) else ():
+            if after is not None and after.op is Op.COMMAND:
+                self._refuse_merged(before.namespace, after)
+        return [message for message in made if message is not None and (self._apply is None or deliverable(message))]
+
+    def _refuse_merged(self, namespace: str, command: Message) -> None:
+        """Errors: `Rejected` for a command to empty a table that holds documents of other namespaces, too: all of them would be gone."""
+        sink, others = self._work.sink, [one for one in self._work.ids if one != namespace and one in self._work.sink.namespaces]
+        renamed = chain([one for one in sink.transforms if isinstance(one, Remap)])([Message(one, {}) for one in others])
+        place = sink.adaptor.place(command.namespace)
+        for other, now in zip(others, renamed, strict=True):
+            if now is not None and sink.adaptor.place(now.namespace) == place:
+                raise Rejected(
+                    f"{namespace} was emptied at the source, and {place} holds the documents of {other}, too.",
+                    offset=command.offset,
+                    hint=f"Delete those of {namespace} there by yourself, then skip the message with `headwater pipeline ack`.",
+                )
 
     def _refuse_overlap(self, messages: Sequence[Message]) -> None:
         """Errors: `BadConfig` before the first message of a namespace is written to a place that the source reads."""

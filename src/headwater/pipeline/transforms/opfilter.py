@@ -34,13 +34,13 @@ def opfilter(
     """Pass messages by what they do: `opfilter(only=["insert", "update"])` or `opfilter(drop=["delete"])`. Those dropped count as taken.
 
     `whitelist` is another name of `only`, `blacklist` of `drop`. With both, a message passes that is in the first and not in the second.
-    Names are written out: insert, update, delete, noop. Commands pass by every transform, this one included.
+    Names are written out: insert, update, delete, noop. Commands pass by every transform but `remap`, so by this one, too.
     """
     first, second = _one("only", only, "whitelist", whitelist), _one("drop", drop, "blacklist", blacklist)
     if first is None and second is None:
         raise BadConfig("opfilter says nothing.", hint='Give only=["insert", "update"] or drop=["delete"].')
     if second is not None and Op.COMMAND in second:
-        raise BadConfig("opfilter cannot drop commands: they pass by every transform.", hint="Leave command out.")
+        raise BadConfig("opfilter cannot drop commands: they pass by it.", hint="Leave command out.")
     passing = frozenset(Op if first is None else first) - (second or frozenset())
     told = [
         f"{word}={'+'.join(op.name.lower() for op in Op if op in ops)}"

@@ -17,6 +17,7 @@ class Remap(Transform):
     """Made by `remap`."""
 
     keeps_id = True
+    takes_commands = True
 
     def __init__(self, mapping: dict[str, str], regex: bool) -> None:
         self.mapping, self.regex = mapping, regex

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from hypothesis import strategies as st
 from headwater.core.errors import Fenced
 from headwater.log import Record
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline import Message, Pipeline, omit, pick, python, rename
-from headwater.pipeline.adaptors import file
+from headwater.pipeline import Message, Pipeline, omit, pick, python, remap, rename
+from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.columns import ColumnType, TableColumns
+from headwater.pipeline.message import Op
 from headwater.pipeline.running.part_delivery import PartDelivery, deliver_part
 from headwater.pipeline.running.work import SinkWork
 from headwater.pipeline.sink_adaptor import Batch, Part, SinkWriter
@@ -160,3 +164,30 @@ def test_what_a_slow_sink_has_taken_is_soon_counted(tmp_path: Path, seconds: flo
         delivery = PartDelivery(log, work, part, slow, batch=1000, ends=lambda: slow.now >= 1, monotonic=lambda: slow.now)
         assert delivery.run().acked == sum(batches)
         assert slow.batches == batches
+
+
+def emptied(folder: Path, mapping: dict[str, str]) -> tuple[list[int], str]:
+    """The ids of the table `all` when two namespaces were delivered and the first was emptied; and what was refused."""
+    pipeline = Pipeline("p")
+    pipeline.source("in", file("in.jsonl")).transform(remap(mapping, regex=True)).save("out", sqlite(f"{folder}/out.db"))
+    sink = pipeline.sinks["out"]
+    records = [Record(b"a.t", b'{"_id":1}'), Record(b"b.t", b'{"_id":2}'), Record(b"a.t", b'{"command":"truncate"}', op=Op.COMMAND)]
+    tables = {name: TableColumns(columns={"_id": ColumnType("int")}, key=("_id",)) for name in ("all", "all_a", "all_b")}
+    work = SinkWork(pipeline="p", topic="t", sink=sink, epoch=0, ids={"a.t": ("_id",), "b.t": ("_id",)}, columns=tables)
+    with EmbeddedLog(folder / "data") as log:
+        log.create_topic("t")
+        log.append("t", 0, records)
+        sink.adaptor.begin("p", "out", 0)
+        outcome = deliver_part(log, work, work.part("p", 0, 3), batch=1000)
+    with closing(sqlite3.connect(folder / "out.db")) as link:
+        names = [name for (name,) in link.execute("SELECT name FROM sqlite_master WHERE name LIKE 'all%' ORDER BY name")]
+        ids = [number for name in names for (number,) in link.execute(f'SELECT _id FROM "{name}"')]
+    return ids, "" if outcome.failure is None else outcome.failure.message
+
+
+def test_a_truncate_empties_the_table_that_the_documents_went_to(tmp_path: Path) -> None:
+    assert emptied(tmp_path, {r"^(\w)\.t$": r"all_\1"}) == ([2], "")
+
+
+def test_a_truncate_does_not_empty_a_table_of_several_namespaces(tmp_path: Path) -> None:
+    assert emptied(tmp_path, {r"^\w\.t$": "all"}) == ([1, 2], "a.t was emptied at the source, and all holds the documents of b.t, too.")

@@ -208,6 +208,21 @@ def test_remap_by_expressions_takes_the_first_that_is_found() -> None:
     assert named(one, *given) == ["shop.orders", "logs_audit", "bonever", "plain", "shop.public.a"]
 
 
+def test_remap_takes_commands_along() -> None:
+    command = Message("public.t", {"command": "truncate"}, Op.COMMAND, offset=1)
+    made = chain([omit("x"), remap({"public.t": "archive.t"})])([command, Message("public.t", {"x": 1}, offset=2)])
+    assert [(one.namespace, one.op, one.data) for one in made if one is not None] == [
+        ("archive.t", Op.COMMAND, {"command": "truncate"}),
+        ("archive.t", Op.INSERT, {}),
+    ]
+
+
+def test_remap_leaves_commands_of_other_namespaces_alone() -> None:
+    command = Message("public.u", {"command": "truncate"}, Op.COMMAND, offset=1)
+    made = chain([remap({"public.t": "archive.t"}), remap({"public.u": "x"}).within(Namespaces("^public.t$"))])([command])
+    assert made == [command]
+
+
 def test_remap_leaves_the_original_alone() -> None:
     message = Message("a", {})
     chain([remap({"a": "b"})])([message])
@@ -232,7 +247,7 @@ def test_remap_leaves_the_original_alone() -> None:
     ],
 )
 def test_opfilter(options: dict[str, Any], passing: str) -> None:
-    """Commands pass by every transform; op skip drops by itself."""
+    """Commands pass by; op skip drops by itself."""
     made = chain([opfilter(**options)])([Message("ns", {}, op) for op in Op])
     assert [None if one is None else one.op.name.lower() for one in made] == [
         op.name.lower() if op.name.lower() in passing.split() else None for op in Op
@@ -287,7 +302,7 @@ def test_where_nobody_has_set_logging_up_pretty_still_shows(capsys: pytest.Captu
 def test_a_chain_goes_in_order_past_other_namespaces_and_commands() -> None:
     steps = [remap({"a": "b"}), omit("x").within(Namespaces("^b$")), rename({"y": "x"})]
     messages = [Message("a", {"x": 1, "y": 2}), Message("c", {"x": 1, "y": 2}), Message("a", {"x": 1}, Op.COMMAND)]
-    assert [(one.namespace, one.data) for one in chain(steps)(messages) if one] == [("b", {"x": 2}), ("c", {"x": 2}), ("a", {"x": 1})]
+    assert [(one.namespace, one.data) for one in chain(steps)(messages) if one] == [("b", {"x": 2}), ("c", {"x": 2}), ("b", {"x": 1})]
 
 
 @pytest.mark.parametrize(
