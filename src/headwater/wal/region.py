@@ -69,8 +69,6 @@ class Region:
 
         Errors: `BadInput`, `TooLarge`; `OutcomeUnknown`; `Timeout` after so many seconds: the payloads may become durable later.
         """
-        if type(table) is not int or table not in self._writer.tables:  # a known number is right; every write comes here
-            checked_id(table, "table")
         value, count = encode_payloads(payloads), len(payloads)
         while (future := self._writer.write(table, value, count)) is None:
             await self._ready(timeout)

@@ -13,6 +13,7 @@ from headwater.log.record import Record
 from headwater.log.record_columns import RecordColumns
 from headwater.wal.layout import KEY_LENGTH, RecordKind, encode_keys
 from headwater.wal.region_meta import RegionChanges
+from headwater.wal.region_topics import checked_id
 
 OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
 _ENTRY = RecordKind.ENTRY
@@ -54,13 +55,15 @@ class RegionAppender(CommitThread[_Queued]):
     def write(self, table: int, value: bytes, count: int) -> asyncio.Future[int] | None:
         """Number payloads and queue their record; return the future of `add`. None, and nothing was done, where `add` would not take it.
 
-        Errors: `TooLarge`; then nothing was numbered.
+        Errors: `BadInput` for what is no number of a table, `TooLarge`; then nothing was numbered.
         """
+        numbers = self.tables.get(table) if type(table) is int else None
+        if numbers is None:  # else the number is known to be one: every write comes here
+            checked_id(table, "table")
         if self.failure is not None or self._stopping:
             return None
         if len(value) > self._limit:
             raise self._too_large(value)
-        numbers = self.tables.get(table)
         if numbers is None:
             numbers = self.tables[table] = Numbers()
         first = numbers.next

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headwater.wal.layout import MalformedRecord, RecordKind
-from headwater.wal.table_meta import TableMeta
+from headwater.wal.table_meta import TableMeta, write_entries
 
 
 class RegionChanges(NamedTuple):
@@ -55,19 +55,12 @@ class RegionMeta:
 
     def apply_all(self, changes: RegionChanges, offsets: Sequence[int]) -> None:
         """Apply records at ascending offsets. Errors: `MalformedRecord`; then those before it are applied."""
-        tables, entry, at = self.tables, RecordKind.ENTRY, self.watermark
-        try:
-            for kind, table, sequence, count, offset in zip(*changes, offsets, strict=True):
-                known = tables.get(table)
-                if kind is entry and known is not None and offset >= at:
-                    known.write(sequence, count, offset)
-                    at = offset + 1
-                else:
-                    self.watermark = at
-                    self.apply(kind, table, sequence, count, offset)
-                    at = self.watermark
-        finally:
-            self.watermark = at
+        rows = zip(*changes, offsets, strict=True)
+        while True:
+            self.watermark, other = write_entries(self.tables, rows, self.watermark)
+            if other is None:
+                return
+            self.apply(*other)
 
     def pass_over(self, offset: int) -> None:
         """The record at `offset` does not count: a claim, or a record of a writer that had lost the region."""
