@@ -90,19 +90,18 @@ def test_whichever_call_fails_nothing_acknowledged_is_lost(memory_path: Path, ki
 
 
 class Doubtful:
-    """A Writer of which every few appends fail, after their records have arrived or before: its caller cannot know."""
+    """A Writer that fails at its third append, after the records have arrived or before: its caller cannot know."""
 
     def __init__(self, writer: Writer, random: Random) -> None:
-        self._writer, self._random = writer, random
+        self._writer, self._left, self._arrives = writer, random.randint(1, 3), random.random() < 0.5
 
     def append(self, records: Sequence[Record]) -> Sequence[int]:
-        dice = self._random.random()
-        if dice < 0.1:
-            raise OutcomeUnknown("The broker went away.")
-        offsets = self._writer.append(records)
-        if dice < 0.2:
-            raise OutcomeUnknown("The broker went away.")
-        return offsets
+        self._left -= 1
+        if self._left:
+            return self._writer.append(records)
+        if self._arrives:
+            self._writer.append(records)
+        raise OutcomeUnknown("The broker went away.")
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._writer, name)
@@ -133,11 +132,11 @@ def test_writes_of_unknown_outcome_are_adopted_or_not_and_never_doubled(memory_p
     asyncio.run(checked(data, history))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", range(max(2, ROUNDS // 10)))
 def test_whenever_the_process_is_killed_nothing_acknowledged_is_lost(memory_path: Path, seed: int) -> None:
     """One region, many lives: each is killed after some lines that it told, wherever it is by then."""
     data, history, random = made(memory_path / "data"), History(), Random(seed)
-    for number in range(ROUNDS):
+    for number in range(min(ROUNDS, 10)):
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -157,7 +156,7 @@ def test_whenever_the_process_is_killed_nothing_acknowledged_is_lost(memory_path
         os.waitpid(child, 0)
         history.read(told)
         asyncio.run(checked(data, history))
-    assert history.acknowledged > 10 * ROUNDS
+    assert history.acknowledged > 20
 
 
 def _say(fd: int, line: object) -> None:

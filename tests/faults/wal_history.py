@@ -81,6 +81,7 @@ class History:
 
     def __init__(self) -> None:
         self.calls: dict[str, Call] = {}
+        self._by: dict[tuple[str, int], list[Call]] = {}  # marks and drops, by their table
         self.errors: list[str] = []
         self._now = 0
 
@@ -92,14 +93,15 @@ class History:
         self._now += 1
         if "begin" in line:
             what = {name: line[name] for name in ("sequence", "payloads") if name in line}
-            self.calls[line["call"]] = Call(line["begin"], line["table"], self._now, **what)
+            call = self.calls[line["call"]] = Call(line["begin"], line["table"], self._now, **what)
+            self._by.setdefault((call.kind, call.table), []).append(call)
         elif "error" in line:
             self.errors.append(line["error"])
         else:
             call = self.calls[line["call"]]
             call.ended, call.done = self._now, line.get("done")
-            if "unknown" in line:
-                call.kind = "nothing"
+            if "unknown" in line:  # nothing was done
+                self._by[call.kind, call.table].remove(call)
 
     def read(self, told: bytes) -> None:
         """Take in whole lines; a half one at the end was never told."""
@@ -131,7 +133,7 @@ class History:
                         )
 
     def _of(self, kind: str, table: int) -> list[Call]:
-        return [call for call in self.calls.values() if call.kind == kind and call.table == table]
+        return self._by.get((kind, table), [])
 
     def _dropped_after(self, write: Call) -> bool:
         return any(drop.ended is None or drop.ended > write.begun for drop in self._of("drop", write.table))
