@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,31 +13,16 @@ from headwater.cluster import Ownership
 from headwater.core.errors import BadBounds, BadInput, Closed, Fenced, NotOwner, OffsetGone, RegionNotFound, TooLarge, UnknownTable
 from headwater.log import Log
 from headwater.testing.log_ground import fresh
+from headwater.testing.wal_ground import MAX, Open, numbered, payloads, rows
+from headwater.testing.wal_surviving import RegionSurviving
 from headwater.wal.bounds import Excluded, Included
-from headwater.wal.entries import EntryReader
 from headwater.wal.recovery import full_scan, recover
 from headwater.wal.region import Region, TableMark, create_region, open_region
 from headwater.wal.region_topics import RegionTopics
 
-Open = Callable[..., Awaitable[Region]]
-MAX = 2**64 - 1
-
-
-async def rows(reader: EntryReader) -> list[tuple[int, int, bytes]]:
-    """Table, sequence and payload of everything that a reader gives."""
-    return [(entry.table, entry.sequence, entry.payload) async for entry in reader]
-
-
-async def payloads(reader: EntryReader) -> list[bytes]:
-    return [payload for _, _, payload in await rows(reader)]
-
-
-def numbered(first: int, last: int) -> list[bytes]:
-    return [b"payload %d" % number for number in range(first, last + 1)]
-
 
 @pytest.mark.anyio
-class RegionContract:
+class RegionContract(RegionSurviving):
     """Subclass it, and give the fixtures `log` and `ownership` (a function that makes one more Ownership over the log)."""
 
     @pytest.fixture

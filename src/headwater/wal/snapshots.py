@@ -14,6 +14,7 @@ from headwater.wal.snapshot import columns, decode_chunk
 
 KEPT = 2
 _CHUNK = 512 << 10  # bytes of a record at the most: below what brokers take by default
+_AT_ONCE = 32  # chunks of a batch: a log takes batches up to a size, and a large region has more
 
 
 class SnapshotStore:
@@ -32,7 +33,9 @@ class SnapshotStore:
     def store(self, values: Sequence[bytes], watermark: int) -> StoredSnapshot:
         """Append a snapshot, read it back, and delete all but the two newest. Errors: `Fenced`; `Damaged` where it reads otherwise."""
         key = encode_meta_key(self._topics.region)
-        offsets = self._writer.append([Record(key, value) for value in values])
+        offsets: list[int] = []
+        for begin in range(0, len(values), _AT_ONCE):
+            offsets += self._writer.append([Record(key, value) for value in values[begin : begin + _AT_ONCE]])
         self._check(offsets, values)
         self.stored.append(StoredSnapshot(offsets[0], offsets[-1], watermark))
         if len(self.stored) > KEPT:

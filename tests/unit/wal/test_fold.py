@@ -122,3 +122,16 @@ def test_what_lies_before_a_bad_record_is_applied(place: int) -> None:
     with pytest.raises(Damaged, match=f"Record {place} "):
         RegionFold(meta, "wal_data_5", 5).apply(batch([*rows[:place], (b"key", b"\0", None), *rows[place:]]))
     assert meta == folded(rows[:place])
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 1000])
+def test_a_forged_mark_counts_by_its_offset_however_the_log_is_cut_into_batches(size: int) -> None:
+    """Of records with one mark those at low offsets are foreign, and the later ones raise the epoch, as for the owner itself."""
+    claim = (None, None, encode_headers([(CLAIM, mark(epoch_at(0, "g")))]))
+    owner = encode_headers([(EPOCH, mark(epoch_at(0, "g")))])
+    forged = encode_headers([(EPOCH, mark(104 << 16))])
+    rows = [claim, *((*entry(1, number)[:2], owner) for number in range(1, 100))]  # offsets 0 to 99
+    rows += [(*entry(2, 1)[:2], forged) for _ in range(5)]  # at 100 to 104, of which the last one is believed
+    rows += [(*entry(1, 100)[:2], owner)]  # the owner has lost the region
+    meta = folded(rows, size=size)
+    assert (meta.tables[1].next, meta.tables[2].offsets(0, 9), meta.epoch) == (100, [104], 104 << 16)

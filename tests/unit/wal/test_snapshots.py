@@ -56,3 +56,10 @@ def test_a_former_owner_stores_nothing(log: EmbeddedLog) -> None:
     assert log.read(TOPICS.meta, 0, 0) == []
     with pytest.raises(Fenced):
         log.append(TOPICS.meta, 0, [Record(b"", b"")], part=PART)
+
+
+def test_a_snapshot_may_be_larger_than_a_batch_of_the_log(log: EmbeddedLog) -> None:
+    snapshots = store(log)
+    with pytest.raises(Damaged, match="cannot be read back"):  # and not TooLarge
+        snapshots.store([bytes(snapshots.chunk)] * 130, 0)
+    assert log.bounds(TOPICS.meta, 0).end == 130

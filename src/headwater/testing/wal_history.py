@@ -66,7 +66,7 @@ async def live(region: Region, random: Random, tell: Tell, *, steps: int, name: 
 
 
 @dataclass
-class Call:
+class _Call:
     kind: str
     table: int
     begun: int
@@ -76,11 +76,12 @@ class Call:
     payloads: list[str] = field(default_factory=list)
 
 
-class History:
+class RegionHistory:
     """What was told so far, and what it promises."""
 
     def __init__(self) -> None:
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, _Call] = {}
+        self._by: dict[tuple[str, int], list[_Call]] = {}  # marks and drops, by their table
         self.errors: list[str] = []
         self._now = 0
 
@@ -92,14 +93,15 @@ class History:
         self._now += 1
         if "begin" in line:
             what = {name: line[name] for name in ("sequence", "payloads") if name in line}
-            self.calls[line["call"]] = Call(line["begin"], line["table"], self._now, **what)
+            call = self.calls[line["call"]] = _Call(line["begin"], line["table"], self._now, **what)
+            self._by.setdefault((call.kind, call.table), []).append(call)
         elif "error" in line:
             self.errors.append(line["error"])
         else:
             call = self.calls[line["call"]]
             call.ended, call.done = self._now, line.get("done")
-            if "unknown" in line:
-                call.kind = "nothing"
+            if "unknown" in line:  # nothing was done
+                self._by[call.kind, call.table].remove(call)
 
     def read(self, told: bytes) -> None:
         """Take in whole lines; a half one at the end was never told."""
@@ -116,10 +118,10 @@ class History:
         everything = [one for table in found.values() for one in table.values()]
         assert len(set(everything)) == len(everything), "a payload came twice"
         tried = {one: call for call in self.calls.values() if call.kind == "write" for one in call.payloads}
-        for table, rows in found.items():
+        for number, rows in found.items():
             for sequence, payload in rows.items():
-                assert payload in tried, f"nobody wrote {payload}, which is {sequence} of table {table}"
-                self._check_not_flushed(tried[payload], table, sequence)
+                assert payload in tried, f"nobody wrote {payload}, which is {sequence} of table {number}"
+                self._check_not_flushed(tried[payload], number, sequence)
         for call in self.calls.values():
             if call.kind == "write" and call.done is not None:
                 assert region.sequence_num(call.table) >= call.done or self._dropped_after(call), f"{call}: numbers went back"
@@ -130,13 +132,13 @@ class History:
                             f"{sequence} of table {call.table} is {there}, and {payload} was acknowledged"
                         )
 
-    def _of(self, kind: str, table: int) -> list[Call]:
-        return [call for call in self.calls.values() if call.kind == kind and call.table == table]
+    def _of(self, kind: str, table: int) -> list[_Call]:
+        return self._by.get((kind, table), [])
 
-    def _dropped_after(self, write: Call) -> bool:
+    def _dropped_after(self, write: _Call) -> bool:
         return any(drop.ended is None or drop.ended > write.begun for drop in self._of("drop", write.table))
 
-    def _marked(self, write: Call, sequence: int) -> bool:
+    def _marked(self, write: _Call, sequence: int) -> bool:
         """Whether a mark may have reached a sequence. One that was acknowledged says how far it went."""
         return any(
             sequence <= (mark.sequence if mark.done is None else mark.done)
@@ -144,7 +146,7 @@ class History:
             if mark.ended is None or mark.ended > write.begun
         )
 
-    def _check_not_flushed(self, write: Call, table: int, sequence: int) -> None:
+    def _check_not_flushed(self, write: _Call, table: int, sequence: int) -> None:
         """What is there was not flushed for certain: by a mark that was acknowledged, of a table that nobody has dropped since."""
         assert write.table == table
         for mark in self._of("mark", table):
