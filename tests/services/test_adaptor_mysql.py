@@ -11,6 +11,7 @@ import pytest
 from mysql_ground import MySQLGround, a_mysql_ground
 from sql_ground import copied, documents, followed, travelled
 
+from headwater.adaptors.mysql.adaptor import mysql
 from headwater.adaptors.mysql.connection import MySQLSession, parsed
 from headwater.core.errors import BadConfig, Differs, OffsetGone, TooLarge
 from headwater.pipeline.message import Message, Op
@@ -258,13 +259,14 @@ def test_a_statement_in_place_of_rows_is_an_error_where_it_changes_what_is_follo
 
 
 def test_a_column_that_is_gone_by_now_still_has_values_of_json(ground: MySQLGround) -> None:
-    ground.run("CREATE TABLE t (id int PRIMARY KEY, at datetime, bin blob)")
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, at datetime, bin blob, s set('b', 'a'), e enum('x'), bits bit(4), tm time(3))")
     source = ground.source(tail=True)
     cursor = source.plan(ground.chosen(), 1).cursor
-    ground.run("INSERT INTO t VALUES (1, '2024-01-01', 'a')", "ALTER TABLE t DROP at, DROP bin")
+    ground.run("INSERT INTO t VALUES (1, '2024-01-01', 'a', 'a,b', 'x', b'101', '-01:02:03.5')")
+    before = copied(source, ground.chosen())
+    ground.run("ALTER TABLE t DROP at, DROP bin, DROP s, DROP e, DROP bits, DROP tm")
     [found] = followed(source, cursor, ground.chosen(), 1)[0]
-    binary = {"$binary": {"base64": "YQ==", "subType": "00"}}
-    assert found.data == {"id": 1, "at": {"$date": "2024-01-01T00:00:00.000Z"}, "bin": binary}
+    assert [found.data] == before
 
 
 @pytest.mark.parametrize(
@@ -370,3 +372,72 @@ def test_what_ends_a_run_inside_of_a_transaction_ends_the_next_one_too(ground: M
     assert [(one.op, one.data["id"]) for one in found] == [(Op.INSERT, 2)]
     with pytest.raises(OffsetGone, match="some columns"):
         followed(source, cursor, chosen, 1)
+
+
+@pytest.mark.parametrize("charset", ["utf8mb4", "latin1"])
+def test_members_of_an_enum_are_those_of_the_moment_of_the_change(ground: MySQLGround, charset: str) -> None:
+    ground.run(f"CREATE TABLE t (id int PRIMARY KEY, e enum('a', 'b'), s set('x', 'y', 'z')) CHARACTER SET {charset}")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t VALUES (1, 'a', 'x,z')", "ALTER TABLE t MODIFY e enum('b', 'a'), MODIFY s set('z', 'y', 'x')")
+    ground.run("INSERT INTO t VALUES (2, 'a', 'x,z')")
+    found = followed(source, cursor, ground.chosen(), 2)[0]
+    assert [one.data for one in found] == [{"id": 1, "e": "a", "s": "x,z"}, {"id": 2, "e": "a", "s": "z,x"}]
+
+
+def test_members_whose_letters_the_log_cannot_be_read_for_are_an_error_once_they_have_changed(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, e enum('é', 'b')) CHARACTER SET latin1")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("INSERT INTO t VALUES (1, 'é')")
+    found, cursor = followed(source, cursor, ground.chosen(), 1)
+    assert [one.data for one in found] == [{"id": 1, "e": "é"}]
+    ground.run("INSERT INTO t VALUES (2, 'é')", "ALTER TABLE t MODIFY e enum('b', 'é')")
+    with pytest.raises(OffsetGone, match="members of e"):
+        followed(source, cursor, ground.chosen(), 1)
+
+
+RULES = ("ON DELETE CASCADE", "ON UPDATE CASCADE", "ON DELETE SET NULL", "ON UPDATE SET NULL")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rows_that_a_foreign_key_changes_cannot_be_followed(ground: MySQLGround, rule: str) -> None:
+    """The engine changes them, and logs nothing."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE plain (id int PRIMARY KEY, t int REFERENCES t (id) ON DELETE RESTRICT)")
+    source, chosen = ground.source(tail=True), ground.chosen()
+    plan = source.plan(chosen, 1)
+    pieces = source.follow(plan.cursor, chosen, lambda: False)
+    next(pieces)
+    ground.run(f"CREATE TABLE child (id int PRIMARY KEY, t int, CONSTRAINT c FOREIGN KEY (t) REFERENCES t (id) {rule})")
+    with pytest.raises(Differs, match=rf"{ground.name}\.child.*{rule}"):
+        next(piece for piece in pieces if any(one.op != Op.NOOP for one in piece.messages))
+    reads_only = mysql(ground.stranger("SELECT"), tail=True)
+    for refused in (
+        lambda: source.check_followed(plan, chosen),
+        lambda: source.plan(chosen, 1),
+        lambda: reads_only.check_followed(plan, chosen),
+    ):
+        with pytest.raises(BadConfig, match=rf"{ground.name}\.child.*{rule}"):
+            refused()
+    assert source.plan(ground.chosen("(t|plain)"), 1).cursor is not None
+    ground.source().plan(chosen, 1)  # a copy by itself is right
+
+
+def test_a_table_with_system_versioning_is_copied_and_not_followed(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    source, chosen = ground.source(tail=True), ground.chosen()
+    plan = source.plan(chosen, 1)
+    ground.run("ALTER TABLE t ADD SYSTEM VERSIONING", "DELETE FROM t WHERE id = 1", "UPDATE t SET v = 3")
+    with pytest.raises(Differs, match="system versioning"):
+        followed(source, plan.cursor, chosen, 1)
+    with pytest.raises(BadConfig, match="system versioning"):
+        source.plan(chosen, 1)
+    assert copied(ground.source(), chosen) == [{"id": 2, "v": 3}]
+
+
+def test_a_step_of_a_sequence_is_no_change_of_a_table(ground: MySQLGround) -> None:
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    ground.run("CREATE SEQUENCE s", "INSERT INTO t VALUES (NEXTVAL(s))")
+    assert [one.data for one in followed(source, cursor, ground.chosen(), 1)[0]] == [{"id": 1}]

@@ -191,6 +191,6 @@ def test_rows_that_a_policy_hides_are_no_silent_gap(ground: PostgresGround) -> N
 
 def test_a_database_in_which_a_backslash_escapes_gives_the_same_documents(ground: PostgresGround) -> None:
     ground.run("CREATE TABLE t (id int PRIMARY KEY, f double precision[], n numeric[], t text)")
-    ground.run(r"INSERT INTO t VALUES (1, '{1.5,NaN}', '{1.50,2}', 'a\b')")
+    ground.run(r"INSERT INTO t VALUES (1, '{1.5,2}', '{1.50,2}', 'a\b')")
     source = postgres(f"{ground.uri}?options=-c%20standard_conforming_strings%3Doff")
     assert copied(source, ground.chosen()) == copied(ground.source(), ground.chosen()) != []

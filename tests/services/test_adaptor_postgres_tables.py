@@ -86,6 +86,18 @@ def test_a_publication_that_is_narrowed_or_dropped_is_told(ground: PostgresGroun
         source.check_followed(plan, chosen)
 
 
+def test_a_publication_that_has_left_changes_out_for_a_while_is_told(ground: PostgresGround) -> None:
+    source, chosen = ground.source(tail=True), ground.chosen()
+    plan = stored(source.plan(chosen, 1))
+    ground.run("CREATE TABLE other (id int PRIMARY KEY)", f"ALTER PUBLICATION {ground.name} ADD TABLE other")
+    ground.run(f"ALTER PUBLICATION {ground.name} DROP TABLE other", "DROP TABLE other")
+    source.check_followed(plan, chosen)
+    ground.run(f"ALTER PUBLICATION {ground.name} SET (publish = 'insert')", "UPDATE t SET v = 2")
+    ground.run(f"ALTER PUBLICATION {ground.name} SET (publish = 'insert, update, delete, truncate')")
+    with pytest.raises(Differs, match="was altered"):
+        source.check_followed(plan, chosen)
+
+
 def test_a_table_that_nobody_publishes_is_logged_once(
     ground: PostgresGround, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

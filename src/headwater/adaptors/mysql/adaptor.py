@@ -29,7 +29,9 @@ class MySQL(SqlAdaptor, frozen=True, kw_only=True):
             "on. DDL whose rows the log does not have ends the run with `Differs`: a followed table that is renamed, replaced, dropped and "
             "created anew, gets another primary key, or has a partition truncated, dropped or exchanged. Columns may come and go: a row "
             "tells of them when it changes. A dropped table's rows stay at the sink. A statement that a session has logged in place of the "
-            "rows of a followed table ends the run, too."
+            "rows of a followed table ends the run, too. Refused are tables whose rows change otherwise than the log says: those with a "
+            "foreign key that is ON DELETE or ON UPDATE CASCADE or SET NULL, because the server logs no row that such a rule changes, and "
+            "those with system versioning."
         ),
         sink=(
             "Replaces or deletes the row of the table's primary key, exactly once: what was taken is kept in the same transaction, in "

@@ -44,6 +44,27 @@ def charset_of(column: Any) -> str | None:
     return found
 
 
+def mangled(names: Iterable[str], charset: str | None) -> list[str] | None:
+    """The names of an enum's members as mysql-replication returns them: it takes all bytes for UTF-8, and those that are none for nothing.
+
+    None where the bytes are not known here.
+    """
+    codec = "utf-8" if charset in _PLAIN or charset is None else _CODECS.get(_SERVERS.get(charset, charset))
+    return None if codec is None else [_as_utf8(name, codec) for name in names]
+
+
+def readable(names: Iterable[str], charset: str | None) -> bool:
+    """Whether mysql-replication has read these names in the set as they are."""
+    return charset in _PLAIN or all(name.isascii() and name.isprintable() and name for name in names)
+
+
+def _as_utf8(name: str, codec: str) -> str:
+    try:
+        return name.encode(codec).decode()
+    except UnicodeError:
+        return ""
+
+
 def reader(charset: str, convert: Callable[[str, bytes], str]) -> Callable[[Any], Any]:
     """The function that decodes text which is kept as bytes. `convert`: asks the server to decode bytes of a set."""
     codec = _CODECS.get(charset)

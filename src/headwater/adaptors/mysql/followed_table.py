@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
-from headwater.adaptors.mysql.tables import MysqlTable, converter
+from headwater.adaptors.mysql.charsets import mangled, readable
+from headwater.adaptors.mysql.tables import MysqlTable, converter, time_text
 from headwater.core.errors import OffsetGone
 from headwater.pipeline import values
 from headwater.pipeline.message import Message, Mode, Op
+
+_BIT = 16  # the number of a column's type
 
 
 class FollowedTable:
     """A table of the binary log, with converters for its columns."""
 
-    def __init__(self, namespace: str, names: tuple[str, ...], now: MysqlTable | None, odd: Mapping[str, Callable[[Any], Any]]) -> None:
-        """`odd`: by column, the decoder of text that is not in a plain character set."""
+    def __init__(self, namespace: str, columns: Sequence[Any], now: MysqlTable | None, odd: Mapping[str, Callable[[Any], Any]]) -> None:
+        """`columns`: those of the log. `now`: the table as it is by now. `odd`: by column, the decoder of text that is not in a plain
+        character set."""
         self._namespace, self._odd = namespace, odd
+        names = [column.name for column in columns]
         known = {column.name: column for column in now.columns} if now is not None else {}
         self._members = {column.name: column.members for column in known.values() if column.members}
-        self._convert = {name: converter(known[name]) if name in known else values.extended for name in names}
+        self._convert = {one.name: converter(known[one.name]) if one.name in known else _by_the_log(one) for one in columns}
+        self._sets: dict[str, list[str]] = {}  # by column, the members of a set in their order
         self._ids = now.key if now is not None and set(now.key) <= set(names) else ()
 
     def name_members(self, columns: Iterable[Any]) -> None:
-        """Set the names of the members of enums and sets from the table: mysql-replication drops letters that are not in UTF-8."""
+        """Set the names of the members of enums and sets where mysql-replication has dropped letters that are not in UTF-8."""
         for column in columns:
-            members = self._members.get(column.name, ())
-            if column.enum_values and len(column.enum_values) == len(members) + 1:
-                column.enum_values = ["", *members]
-            elif column.set_values and len(column.set_values) == len(members):
-                column.set_values = list(members)
+            if column.enum_values:
+                column.enum_values = ["", *self._named(column, column.enum_values[1:])]
+            elif column.set_values:
+                column.set_values = self._sets[column.name] = self._named(column, column.set_values)
+
+    def _named(self, column: Any, told: Sequence[str]) -> list[str]:
+        """The members as they were when the row was logged. The table's own names are right where they are still the same.
+
+        Errors: `OffsetGone` where they are not, and the log's cannot be read.
+        """
+        members, charset = self._members.get(column.name, ()), column.character_set_name
+        if told == list(members) or told == mangled(members, charset):
+            return list(members)
+        if readable(told, charset):
+            return list(told)
+        raise OffsetGone(
+            f"The members of {column.name} of {self._namespace} are others by now, and the log's, in {charset}, cannot be read.",
+            hint="Begin the copy anew.",
+        )
 
     def messages(self, kind: str, row: dict[str, Any], at: int) -> list[Message]:
         def message(op: Op, data: dict[str, Any]) -> Message:
@@ -64,4 +85,19 @@ class FollowedTable:
     def _made(self, name: str, value: Any) -> Any:
         if value is None:
             return None
+        if isinstance(value, set):
+            return ",".join(one for one in self._sets[name] if one in value)
         return self._convert[name](self._odd[name](value) if name in self._odd else value)
+
+
+def _by_the_log(column: Any) -> Callable[[Any], Any]:
+    """The converter of a column that the table does not have by now: by what the log says of it."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, timedelta):
+            return time_text(value, getattr(column, "fsp", 0))
+        if column.type == _BIT:
+            return int(value, 2) if isinstance(value, str) else int(value)
+        return values.extended(value)
+
+    return convert

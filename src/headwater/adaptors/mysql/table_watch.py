@@ -12,8 +12,9 @@ from typing import NoReturn
 from headwater.adaptors.mysql.connection import MySQLSession
 from headwater.adaptors.mysql.statements import Effect, LoggedStatement, TableName
 from headwater.adaptors.mysql.tables import SYSTEM
+from headwater.adaptors.mysql.unlogged import HINT, unlogged
 from headwater.adaptors.sql.table import COMMITTED, EPOCH, OWNER
-from headwater.core.errors import Differs, OffsetGone
+from headwater.core.errors import BadConfig, Differs, OffsetGone
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.source_adaptor import CopyPlan
 
@@ -29,11 +30,19 @@ class MysqlTableWatch:
     """The tables that are followed, by their keys."""
 
     def __init__(
-        self, chosen: Namespaces, database: str, *, keys: Mapping[str, tuple[str, ...]], look: Callable[[str, str], Keys], folding: int = 0
+        self,
+        chosen: Namespaces,
+        database: str,
+        *,
+        keys: Mapping[str, tuple[str, ...]],
+        look: Callable[[str, str], Keys],
+        untold: Callable[[str, str], str | None] = lambda schema, name: None,
+        folding: int = 0,
     ) -> None:
-        """`look` returns the key of one table as it is now. `folding`: the server's lower_case_table_names."""
+        """`look` returns the key of one table as it is now, `untold` why its changes cannot be followed. `folding`: the server's
+        lower_case_table_names."""
         self._chosen, self._database, self._folding = chosen, database, folding
-        self._keys, self._look = dict(keys), look
+        self._keys, self._look, self._untold = dict(keys), look, untold
         self.dropped: list[str] = []  # to be kept with the cursor; of a database, its name and a point
 
     def stated(self, statement: LoggedStatement, schema: str, text: str) -> list[str]:
@@ -62,13 +71,19 @@ class MysqlTableWatch:
             case Effect.CREATE if found:
                 if {found[0], _database(found[0])} & set(self.dropped):
                     raise Differs(f"The table {found[0]} was dropped and created anew since it was copied.", hint=f"{AGAIN}.")
+                self._check_logged(found[0])
             case Effect.ALTER if found:
                 self._check_key(found[0])
+                self._check_logged(found[0])
         return found if statement.effect == Effect.TRUNCATE else []
 
     def _check_key(self, name: str) -> None:
         for namespace, key in self._look(*name.split(".", 1)).items():
             _compare(namespace, key, self._keys.setdefault(namespace, key))
+
+    def _check_logged(self, name: str) -> None:
+        if (why := self._untold(*name.split(".", 1))) is not None:
+            raise Differs(why, hint=f"{HINT} Then: {AGAIN}.")
 
     def _refuse(self, what: str, text: str) -> NoReturn:
         shown = " ".join(text.split())
@@ -90,11 +105,21 @@ class MysqlTableWatch:
 
 
 def check_keys(session: MySQLSession, plan: CopyPlan, chosen: Namespaces) -> None:
-    """Errors: `Differs` for a table that has another key than the plan says. A table that was dropped is no error: its rows stay."""
+    """Errors: `Differs` for a table that has another key than the plan says; `BadConfig` for one whose changes cannot be followed by now.
+
+    A table that was dropped is no error: its rows stay.
+    """
     now = primary_keys(session)
     for namespace, ids in plan.ids.items():
         if namespace in chosen and namespace in now:
             _compare(namespace, now[namespace], tuple(ids))
+    refuse_unlogged(session, chosen)
+
+
+def refuse_unlogged(session: MySQLSession, chosen: Namespaces) -> None:
+    """Errors: `BadConfig` for a table whose rows change otherwise than the binary log says."""
+    if (why := unlogged(session, chosen)) is not None:
+        raise BadConfig(why, hint=HINT)
 
 
 def primary_keys(session: MySQLSession, schema: str = "", name: str = "") -> Keys:

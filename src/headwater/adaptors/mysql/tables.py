@@ -45,7 +45,7 @@ _NUMBERED = frozenset({"enum", "set", "bit"})  # sorted by their number, not as 
 _TABLES = """
 SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_ROWS, t.AVG_ROW_LENGTH, COALESCE(e.TRANSACTIONS, 'NO') = 'YES', t.CREATE_TIME
 FROM information_schema.TABLES t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
-WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_NAME NOT IN (%s, %s, %s) AND t.TABLE_SCHEMA NOT IN %s
+WHERE t.TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND t.TABLE_NAME NOT IN (%s, %s, %s) AND t.TABLE_SCHEMA NOT IN %s
 """
 _COLUMNS = """
 SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLUMN_DEFAULT IS NOT NULL AND COLUMN_DEFAULT <> 'NULL', EXTRA,
@@ -269,7 +269,7 @@ def converter(column: MysqlColumn) -> Callable[[Any], Any]:
         case "json":
             return _own_json if column.data_type == "json" else _json
         case "time":
-            return lambda value: _time(value, column.precision) if isinstance(value, timedelta) else value
+            return lambda value: time_text(value, column.precision) if isinstance(value, timedelta) else value
         case "bytes":
             return lambda value: values.extended(_bytes(value).ljust(column.bytes, b"\0"))
         case "moment" if column.data_type == "timestamp":
@@ -309,7 +309,7 @@ def _bytes(value: Any) -> bytes:
     return value.encode("latin-1", "replace") if isinstance(value, str) else bytes(value)
 
 
-def _time(value: timedelta, precision: int) -> str:
+def time_text(value: timedelta, precision: int) -> str:
     sign = "-" if value < timedelta(0) else ""
     micros = abs(value) // timedelta(microseconds=1)
     seconds, rest = divmod(micros, 1_000_000)

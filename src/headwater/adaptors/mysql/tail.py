@@ -41,8 +41,9 @@ from headwater.adaptors.mysql.prepared import (
     xid_of,
 )
 from headwater.adaptors.mysql.statements import LoggedStatement, logged_statement
-from headwater.adaptors.mysql.table_watch import Keys, MysqlTableWatch, primary_keys
+from headwater.adaptors.mysql.table_watch import Keys, MysqlTableWatch, primary_keys, refuse_unlogged
 from headwater.adaptors.mysql.tables import table, tables
+from headwater.adaptors.mysql.unlogged import is_sequence, unlogged
 from headwater.adaptors.pieces import names_size
 from headwater.core.errors import BadConfig, Differs, OffsetGone
 from headwater.pipeline.message import Message, Mode, Op
@@ -86,6 +87,7 @@ def prepare(where: MySQLAddress, chosen: Namespaces) -> dict[str, Any]:
                     f"The table {one.namespace} has {', '.join(odd)} of a type whose values the binary log does not have.",
                     hint="Keep such values as char or binary, or copy the table without following it.",
                 )
+        refuse_unlogged(session, chosen)
         file, pos = visible_position(session, where)
         prepared = open_at(session, where, (file, pos))
         cursor: dict[str, Any] = {"server": _server(session), "file": file, "pos": pos, "seen": 0}
@@ -218,7 +220,8 @@ class _ChangeReader:
 
     def _changes(self, event: Any) -> list[Message]:
         as_bytes(event.columns)
-        followed = self._followed(event) if f"{event.schema}.{event.table}" in self._chosen else None
+        wanted = f"{event.schema}.{event.table}" in self._chosen and not is_sequence([column.name for column in event.columns])
+        followed = self._followed(event) if wanted else None
         rows = self._rows(event, wanted=followed is not None)
         skipped = max(0, min(len(rows), self._skip - self._index))
         self._index += len(rows)
@@ -287,13 +290,17 @@ class _ChangeReader:
     def _watching(self, dropped: list[str]) -> MysqlTableWatch:
         with MySQLSession(self._where) as session:
             keys, folding = primary_keys(session), int(session.one("SELECT @@lower_case_table_names"))
-        watch = MysqlTableWatch(self._chosen, self._where.database, keys=keys, look=self._key_now, folding=folding)
+        watch = MysqlTableWatch(self._chosen, self._where.database, keys=keys, look=self._key_now, untold=self._untold_now, folding=folding)
         watch.dropped = dropped
         return watch
 
     def _key_now(self, schema: str, name: str) -> Keys:
         with MySQLSession(self._where) as session:
             return primary_keys(session, schema, name)
+
+    def _untold_now(self, schema: str, name: str) -> str | None:
+        with MySQLSession(self._where) as session:
+            return unlogged(session, self._chosen, schema, name)
 
     def _committed(self) -> None:
         self._move()
@@ -311,7 +318,7 @@ class _ChangeReader:
             with MySQLSession(self._where) as session:
                 now = table(session, event.schema, event.table)
             odd = {column.name: reader(charset, self._converted) for column in event.columns if (charset := charset_of(column))}
-            self._tables[key] = FollowedTable(f"{event.schema}.{event.table}", names, now, odd)
+            self._tables[key] = FollowedTable(f"{event.schema}.{event.table}", event.columns, now, odd)
         self._tables[key].name_members(event.columns)
         return self._tables[key]
 

@@ -31,6 +31,10 @@ WHERE p.pubname = %s AND c.oid = ANY(%s)
 """
 
 
+# Every ALTER PUBLICATION of its options makes a new version of its row. Tables that join or leave do not.
+_VERSION = "SELECT oid || '/' || xmin FROM pg_publication WHERE pubname = %s"
+
+
 class WatchedTable(msgspec.Struct, frozen=True):
     namespace: str
     ids: tuple[str, ...]
@@ -40,8 +44,9 @@ class WatchedTable(msgspec.Struct, frozen=True):
 class TableWatch:
     """The tables by their OIDs, as they were when they were copied or when following began."""
 
-    def __init__(self, publication: str, chosen: Namespaces, known: dict[int, WatchedTable]) -> None:
-        self._publication, self._chosen, self._known = publication, chosen, known
+    def __init__(self, publication: str, chosen: Namespaces, known: dict[int, WatchedTable], version: str | None = None) -> None:
+        """`version`: of the publication, where it is known."""
+        self._publication, self._chosen, self._known, self._version = publication, chosen, known, version
         self._told: set[int] = set()
 
     @classmethod
@@ -52,7 +57,7 @@ class TableWatch:
             for namespace, (oid, _) in plan.identity.get("tables", {}).items()
             if namespace in chosen
         }
-        return cls(publication, chosen, known)
+        return cls(publication, chosen, known, plan.identity.get("publication"))
 
     @classmethod
     def of_now(cls, session: PostgresSession, publication: str, chosen: Namespaces) -> TableWatch:
@@ -60,7 +65,7 @@ class TableWatch:
         found = _tables(session, chosen)
         entries = published(session, publication, list(found))
         known = {oid: WatchedTable(one.namespace, one.ids, entries[oid]) for oid, one in found.items() if oid in entries}
-        return cls(publication, chosen, known)
+        return cls(publication, chosen, known, session.one(_VERSION, (publication,)))
 
     def check(self, session: PostgresSession) -> list[PostgresTable]:
         """Look at the tables as they are now; returns those that are followed. Errors: `Differs` for changes that are missed.
@@ -68,6 +73,10 @@ class TableWatch:
         A table that was dropped is no error: as with other commands, its rows stay where they are. A chosen table that is not published
         is logged, once.
         """
+        if self._version is not None and session.one(_VERSION, (self._publication,)) != self._version:
+            raise Differs(
+                f"The publication {self._publication} was altered since the copy: it may have left changes out meanwhile.", hint=f"{AGAIN}."
+            )
         now = _tables(session, self._chosen)
         entries = published(session, self._publication, [*now, *self._known])
         gone = [oid for oid in self._known if oid not in now]
@@ -143,4 +152,5 @@ def with_entries(plan: CopyPlan, session: PostgresSession, publication: str) -> 
     oids: dict[str, Any] = {namespace: oid for namespace, (oid, _) in plan.identity["tables"].items()}
     entries = published(session, publication, list(oids.values()))
     known = {namespace: entries[oid] for namespace, oid in oids.items() if oid in entries}
-    return msgspec.structs.replace(plan, identity={**plan.identity, "published": known})
+    version = session.one(_VERSION, (publication,))
+    return msgspec.structs.replace(plan, identity={**plan.identity, "published": known, "publication": version})

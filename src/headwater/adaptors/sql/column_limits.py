@@ -18,6 +18,7 @@ from headwater.pipeline import values
 Keeps = Callable[[Any], bool]  # of a value in the message's form
 
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?")
+_DAY = re.compile(r"\d[-/.]\d{1,2}[-/.]\d")  # a date, in the order of any country
 _MICROS = 6  # digits behind the second that a server keeps at most
 _SHORTEST, _LONGEST = 6, 9  # digits that a single float always has, and that tell every one from the next
 
@@ -95,9 +96,9 @@ def letters(length: int) -> Keeps:
 
 
 def clock(places: int) -> Keeps:
-    """Whether a value is no moment, whose day would be lost, and has no more than `places` digits behind the second."""
+    """Whether a value is no moment, or its text, whose day would be lost, and has no more than `places` digits behind the second."""
     keeps = seconds(places)
-    return lambda value: not isinstance(values.native(value), datetime) and keeps(value)
+    return lambda value: not (isinstance(values.native(value), datetime) or (type(value) is str and _DAY.search(value))) and keeps(value)
 
 
 def text(value: Any) -> bool:
