@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -37,6 +38,14 @@ class FileNotes:
     def last(self) -> FileNote | None:
         """The last note; None where there is none. Errors: `Damaged`."""
         return self._read()[0]
+
+    def as_long(self, length: int) -> FileNote | None:
+        """The note of the most messages that the file held when it was so long; None where the notes do not go back so far."""
+        found: list[FileNote] = []
+        for line in self._path.read_bytes().splitlines() if self._path.exists() else ():
+            with suppress(msgspec.DecodeError):
+                found.append(msgspec.json.decode(line, type=FileNote))
+        return max((note for note in found if note.length == length), key=lambda note: note.end, default=None)
 
     def write(self, note: FileNote) -> None:
         """Add a note behind the last whole one."""

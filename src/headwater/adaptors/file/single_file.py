@@ -191,12 +191,16 @@ class SingleFile(Target):
         return ""
 
     def _differs(self, what: str) -> Differs:
-        name, sink, noted = self._pipeline, self._sink, self._notes.last()
+        noted, path = self._notes.last(), self._adaptor.path
         last = noted.end - 1 if noted is not None else -1
-        return Differs(
-            f"{self._adaptor.path} {what}. Nothing was written.",
-            hint="Put it back as it was. Or take it as it is, and go on behind the last message that this sink has taken; or deliver all "
-            "messages again to it:\n"
-            f"    headwater pipeline offset {name} mark {sink} {last} --why ...\n"
-            f"    headwater pipeline offset {name} mark {sink} -1 --why ...",
+        mark = f"    headwater pipeline offset {self._pipeline} mark {self._sink}"
+        size = path.stat().st_size if path.exists() else 0
+        older = self._notes.as_long(size) if size else None
+        hint = (
+            "Put it back as it was. Or take it as it is, and go on behind the last message that this sink has taken, where what it lacks "
+            f"is kept elsewhere:\n{mark} {last} --why ...\n"
         )
+        if older is not None and 0 < (end := older.end) <= last:
+            hint += f"It is as long as it was behind message {end - 1}. An older copy goes on there:\n{mark} {end - 1} --why ...\n"
+        hint += f"Or deliver all messages again{'. Move it away first, or it will hold them twice' if size else ''}:\n{mark} -1 --why ..."
+        return Differs(f"{path} {what}. Nothing was written.", hint=hint)

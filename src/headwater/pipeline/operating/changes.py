@@ -187,10 +187,7 @@ class PipelineChanges(PipelineView):
 
     def _corrected(self, state: State, record: Record, made: Edit, sink: str) -> list[Change]:
         offset = record.offset or 0
-        changes: list[Change] = [(edit_key(offset, sink), made)]
-        for name, one in state.sinks.items():
-            if one.failure is not None and one.failure.offset == offset and sink in ("", name):
-                changes.append((f"sink/{name}", one.revived()))
+        changes: list[Change] = [(edit_key(offset, sink), made), *_trying_again(state, offset, sink)]
         old = _text(state, offset, sink) or (record.value or b"").decode("utf-8", "replace")
         namespace, new = (record.key or b"").decode(), _short(text_of(made.data))
         return [*changes, self._entry("edit", made.why, offset=offset, sink=sink, namespace=namespace, old=_short(old), new=new)]
@@ -207,7 +204,7 @@ class PipelineChanges(PipelineView):
             ) from error
 
     def undo(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Undone:
-        """Deliver the original again."""
+        """Deliver the original again. A sink that stands there tries again."""
         reason, only = check_reason(why), sink or ""
         if (offset, only) not in self.state().edits:
             raise NotFound(
@@ -217,7 +214,8 @@ class PipelineChanges(PipelineView):
 
         def decide(state: State) -> list[Change]:
             old = _short(_text(state, offset, only))
-            return [(edit_key(offset, only), None), self._entry("undo", reason, offset=offset, sink=only, old=old)]
+            again = _trying_again(state, offset, only)
+            return [(edit_key(offset, only), None), *again, self._entry("undo", reason, offset=offset, sink=only, old=old)]
 
         self._made(decide, dry_run)
         return answers.Undone(offset=offset, undone=not dry_run, sink=sink or None, dry_run=dry_run)
@@ -316,6 +314,12 @@ class PipelineChanges(PipelineView):
             return self.control.state
         state = self.state()
         return state.after(decide(state))
+
+
+def _trying_again(state: State, offset: int, sink: str) -> list[Change]:
+    """The changes by which sinks that stand at a message try it again, in a live run, too: it is another one now. `sink`: only this one."""
+    stand = {name: one for name, one in state.sinks.items() if one.failure is not None and one.failure.offset == offset}
+    return [(f"sink/{name}", one.revived()) for name, one in stand.items() if sink in ("", name)]
 
 
 def _text(state: State, offset: int, sink: str) -> str:

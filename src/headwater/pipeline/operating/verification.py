@@ -10,7 +10,7 @@ from itertools import chain as chained
 from itertools import islice
 from typing import Any
 
-from headwater.core.errors import Unsupported
+from headwater.core.errors import Rejected, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Message, Op
@@ -159,7 +159,15 @@ class _Expected:
             table.clear()
 
     def _transformed(self, messages: list[Message]) -> list[Message]:
-        return [one for one in self._apply(messages) if one is not None and deliverable(one)]
+        try:
+            return [one for one in self._apply(messages) if one is not None and deliverable(one)]
+        except Rejected as no:  # the sink has taken it as it was: the transform, or a correction, is another one by now
+            name = self._pipeline.partition("#")[0]
+            raise Rejected(
+                f"What {self._sink.name} should hold is not known: message {no.offset} is refused now. {no.message}",
+                offset=no.offset,
+                hint=f"See it with `headwater pipeline xlog {name} show {no.offset}`. {no.hint}",
+            ) from no
 
     def _text(self, data: dict[str, Any]) -> bytes:
         return values.canonical(values.extended(self._sink.adaptor.stored(data)))

@@ -169,7 +169,8 @@ class SinkHoldings:
         except Differs as error:
             # The target's own notes may be older than the offset log: by them, messages that the target has would come again.
             said, position = rf"(offset {re.escape(self._context.control.pipeline)} mark {re.escape(self.name)} )(\d+)", self._acks.position
-            raise Differs(error.message, hint=re.sub(said, lambda at: f"{at[1]}{max(int(at[2]), position)}", error.hint)) from error
+            hint = re.sub(said, lambda at: f"{at[1]}{max(int(at[2]), position)}", error.hint, count=1)  # the first goes on behind the last
+            raise Differs(error.message, hint=hint) from error
 
     def _compare_log(self, expected: Sequence[Span], end: int) -> None:
         """Errors: `Differs` where the offset log says that the sink has taken more than the log has, or had at `end`."""

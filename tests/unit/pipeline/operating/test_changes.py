@@ -163,6 +163,16 @@ def test_what_was_put_aside_is_dropped_or_stays_with_the_newest_error(log: Embed
     assert shop.state().dead == {}
 
 
+def test_a_sink_that_stands_tries_again_when_a_correction_is_made_or_taken_back(log: EmbeddedLog) -> None:
+    shop = PipelineOperations(log, "shop")
+    for change in (lambda: shop.edit(14, {"_id": 14}, why="x"), lambda: shop.undo(14, why="x")):
+        stands = SinkState(position=13, failure=Failure(offset=14, error="E", message="no"))
+        shop.control.change(lambda state, stands=stands: [("sink/report", stands)])
+        assert shop.sink("report").stopped
+        change()
+        assert not shop.sink("report").stopped
+
+
 def test_a_mark_before_what_was_put_aside_takes_it_back(log: EmbeddedLog) -> None:
     """It comes to the sink again: sent from there, too, a file would have it twice, and `verify` would not expect it."""
     shop = PipelineOperations(log, "shop")

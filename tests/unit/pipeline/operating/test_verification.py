@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from headwater.core.clock import SystemClock
+from headwater.core.errors import Rejected
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
+from headwater.pipeline import python
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
@@ -75,6 +77,21 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
         hands.send_again(3, 4)
         found = compare(operator, pipeline, "s")
         assert (found.equal, found.expected, found.found) == (True, 7, 7)
+
+
+def test_a_message_that_a_transform_refuses_by_now_is_named(tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    odd = python(lambda message: 1 / (message.data["_id"] - 3) and message)
+    pipeline.source("in", file("in.jsonl")).transform(odd).save("s", file(f"{tmp_path}/o.jsonl"))
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic(log_topic("p"), part=PART)
+        writer = log.claim(log_topic("p"), 0, part=PART)
+        writer.append([Record(b"t", b'{"_id":%d}' % number) for number in range(5)])
+        run = RunInfo(epoch=writer.epoch, id="r", began=0, state="stopped")
+        Control.create(log, "p", SystemClock()).change(lambda state: [("run", run), ("sink/s", SinkState(position=4))])
+        with pytest.raises(Rejected, match=r"message 3 is refused now\. Transform .* raised ZeroDivisionError") as error:
+            compare(PipelineOperations(log, "p"), pipeline, "s")
+        assert "headwater pipeline xlog p show 3" in error.value.hint
 
 
 def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path: Path) -> None:

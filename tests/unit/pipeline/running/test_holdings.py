@@ -388,6 +388,28 @@ def test_a_file_whose_notes_are_older_goes_on_behind_what_the_offset_log_knows(l
     assert ids(tmp_path, "file") == list(range(COUNT))
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_file_from_an_older_copy_says_where_it_ends(log: Log, tmp_path: Path, in_place: bool) -> None:
+    """To go on behind the last message would leave a hole; to begin anew would double what the copy holds."""
+    prepared(log, DOCUMENTS[:12], {})
+    pipeline = piped(tmp_path, {"s": SINKS["file"](tmp_path)})
+    gone(log, tmp_path, pipeline)
+    copy = (tmp_path / "o.jsonl").read_bytes()
+    log.writer(log_topic("p"), 0, log.epoch(log_topic("p"), 0), part=PART).append([Record(b"t", one) for one in DOCUMENTS[12:]])
+    gone(log, tmp_path, pipeline)
+    if not in_place:
+        (tmp_path / "o.jsonl").rename(tmp_path / "newer")
+    (tmp_path / "o.jsonl").write_bytes(copy)
+    with pytest.raises(Differs) as error:
+        gone(log, tmp_path, pipeline)
+    assert re.findall(r"mark s (-?\d+) --why", error.value.hint) == ["19", "11", "-1"]
+    assert "as long as it was behind message 11. An older copy goes on there:" in error.value.hint
+    assert "Move it away first" in error.value.hint
+    PipelineOperations(log, "p").mark("s", 11, why="as it says")
+    assert gone(log, tmp_path, pipeline).state == "done"
+    assert ids(tmp_path, "file") == list(range(COUNT))
+
+
 def test_no_hint_passes_over_messages_that_the_sink_does_not_have(log: Log, tmp_path: Path) -> None:
     prepared(log, DOCUMENTS, {"s": SinkState(taken=((8, 10),))})
     with pytest.raises(Differs, match=r"has taken: 8-9\. Nothing was written") as error:
