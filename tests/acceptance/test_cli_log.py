@@ -51,7 +51,7 @@ def test_from_nothing_to_a_record_and_away(headwater: Program) -> None:
     made = headwater("log", "create", "bank", "--partitions", "2", "--segment", "1MiB", "--period", "1h", "--max-record", "1KiB", "--json")
     assert made.code == 0, made.err
     assert (made.json["name"], made.json["partitions"]) == ("bank", 2)
-    assert made.json["settings"] == {"segment": "1MiB", "period": "1h", "max_record": "1KiB"}
+    assert made.json["settings"] == {"segment": "1MiB", "period": "1h", "max_record": "1KiB", "disposal": "delete"}
     again = headwater("log", "create", "bank", "--partitions", "2", "--segment", "1MiB", "--period", "1h", "--max-record", "1KiB")
     assert again.code == 0
     assert "bank" in again.out
@@ -74,10 +74,34 @@ def test_from_nothing_to_a_record_and_away(headwater: Program) -> None:
 
 
 def test_topics_take_the_configured_settings(headwater: Program) -> None:
-    (headwater.home / "headwater.toml").write_text('data = "elsewhere"\n[log]\nsegment = "2MiB"\nmax_record = "2KiB"\n')
-    made = headwater("log", "create", "bank", "--json", HEADWATER_LOG__MAX_RECORD="3KiB")
-    assert made.json["settings"] == {"segment": "2MiB", "period": "0ms", "max_record": "3KiB"}
+    (headwater.home / "headwater.toml").write_text('data = "elsewhere"\n[log]\nsegment = "2MiB"\nmax_record = "2KiB"\nperiod = "month"\n')
+    made = headwater("log", "create", "bank", "--json", HEADWATER_LOG__MAX_RECORD="3KiB", HEADWATER_LOG__DISPOSAL="reset")
+    assert made.json["settings"] == {"segment": "2MiB", "period": "month", "max_record": "3KiB", "disposal": "reset"}
     assert (headwater.home / "elsewhere" / "log" / "bank").is_dir()
+
+
+def test_a_topic_with_a_period_and_a_disposal_works_as_any(headwater: Program) -> None:
+    words = ("log", "create", "work", "--segment", "200B", "--period", "day", "--disposal", "secure-reset")
+    made = headwater(*words, "--json")
+    assert made.json["settings"]["period"] == "day"
+    assert headwater(*words).code == 0
+    assert headwater(*words[:-1], "delete").code == 4
+    listed = headwater("log", "topics").out.splitlines()
+    assert (listed[0].split()[-1], listed[1].split()) == ("disposal", ["work", "1", "200B", "day", "16MiB", "secure-reset"])
+    for number in range(12):
+        assert headwater("log", "append", "work", f"value-{number}", "--key", f"{number % 2}").code == 0
+    assert headwater("log", "delete-before", "work", "9", "--yes").code == 0
+    shown = headwater("log", "stats", "work", "--json").json[0]
+    assert (shown["start"], shown["drained"], shown["spares"]) == (9, 0, 2)
+    header, row = (line.split() for line in headwater("log", "stats", "work").out.splitlines())
+    assert (header[-2], row[-2]) == ("spares", "2")
+    assert headwater("log", "check", "work").code == 0
+    assert [record["offset"] for record in headwater("log", "show", "work", "--json").lines] == list(range(9, 12))
+    assert headwater("log", "compact", "work").code == 0
+    assert headwater("log", "repair", "work", "0", "--cut").code == 0
+    assert headwater("log", "append", "work", "more").code == 0
+    folder = headwater.data / "log" / "work" / "0"
+    assert not any(b"value-0" in path.read_bytes() for path in folder.iterdir())
 
 
 def test_stats(bank: Program) -> None:
@@ -192,6 +216,8 @@ BAD = [
     (["log", "create", "x", "--segment", "16"], 5, "bad-input"),
     (["log", "create", "x", "--segment", "2GiB"], 5, "bad-input"),
     (["log", "create", "x", "--period", "1 fortnight"], 5, "bad-input"),
+    (["log", "create", "x", "--period", "week"], 5, "bad-input"),
+    (["log", "create", "x", "--disposal", "burn"], 5, "bad-input"),
     (["log", "create", "bank", "--partitions", "3"], 4, "already-exists"),
     (["log", "check", "nobody"], 3, "unknown-topic"),
     (["log", "check", "bank", "9"], 3, "unknown-partition"),

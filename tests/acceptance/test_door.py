@@ -67,7 +67,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.anyio
 async def test_a_day_in_the_life_of_a_topic(where: str) -> None:
-    settings = TopicSettings(segment=1 << 20, period=60_000, max_record=1000)
+    settings = TopicSettings(segment=1 << 20, period="day", max_record=1000, disposal="secure-truncate")
     async with headwater.open(where) as hw:
         topic = await hw.log.create_topic("bank", partitions=2, settings=settings)
         assert (topic.name, topic.partitions, topic.settings) == ("bank", 2, settings)

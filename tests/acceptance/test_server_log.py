@@ -49,10 +49,14 @@ def values(response: httpx2.Response) -> list[Any]:
 
 
 def test_a_topic_from_creation_to_deletion(http: httpx2.Client) -> None:
-    body = b'{"partitions": 2, "settings": {"segment": "1MiB", "period": "1h"}}'
+    body = b'{"partitions": 2, "settings": {"segment": "1MiB", "period": "month", "disposal": "truncate"}}'
     created = http.put("/log/orders", content=body)
     assert created.status_code == 201
-    assert created.json()["settings"] == {"segment": "1MiB", "period": "1h", "max_record": "16MiB"}
+    assert created.json()["settings"] == {"segment": "1MiB", "period": "month", "max_record": "16MiB", "disposal": "truncate"}
+    refused = http.put("/log/orders", content=body.replace(b"truncate", b"reset"))
+    assert (refused.status_code, refused.json()["code"]) == (409, "already-exists")
+    unfit = http.put("/log/others", content=body.replace(b"truncate", b"burn"))
+    assert (unfit.status_code, unfit.json()["code"]) == (400, "bad-input")
     again = http.put("/log/orders", content=body)
     assert (again.status_code, again.json()) == (200, created.json())
     assert [topic["name"] for topic in http.get("/log").json()["items"]] == ["orders"]

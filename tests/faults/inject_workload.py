@@ -42,7 +42,7 @@ class Life:
             self._in_order()
 
     def _in_order(self) -> None:
-        settings = TopicSettings(segment=300)
+        settings = TopicSettings(segment=300, disposal="secure-reset")
         if not self._tried(lambda: self._create("t", settings)):
             return
         for size in (1, 3, 2, 4):

@@ -24,8 +24,8 @@ from headwater.log.record import Record, TopicSettings
 
 KEPT = {  # topics that stay; `claimed` is written under claims that the writers take from each other
     "plain": TopicSettings(segment=3000),
-    "timed": TopicSettings(segment=200_000, period=20),
-    "claimed": TopicSettings(segment=3000, period=50),
+    "timed": TopicSettings(segment=200_000, period=20, disposal="secure-truncate"),
+    "claimed": TopicSettings(segment=3000, period=50, disposal="reset"),
 }
 BRIEF = "brief"  # a topic that is deleted and made again all the time
 UNKEYED, UNIQUE, SHARED = "n", "u", "s"  # a record without a key, with a key of its own, with one that others write, too

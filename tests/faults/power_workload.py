@@ -17,6 +17,7 @@ from typing import Any
 
 import headwater.log.embedded.columns
 import headwater.log.embedded.compaction  # noqa: F401  # imported before the first step, so that the trace holds steps alone
+from headwater.core.disposal import DISPOSALS
 from headwater.core.errors import UnknownTopic
 from headwater.log import Writer
 from headwater.log.embedded.log import EmbeddedLog
@@ -46,7 +47,10 @@ class Life:
         self.who = "a"
         self.epochs: dict[str, int] = {}
         self.settings = TopicSettings(
-            segment=random.choice([300, 6000, 1 << 20]), period=random.choice([0, 0, 5000]), max_record=random.choice([1 << 20, 16 << 20])
+            segment=random.choice([300, 6000, 1 << 20]),
+            period=random.choice([0, 0, 5000]),
+            max_record=random.choice([1 << 20, 16 << 20]),
+            disposal=random.choice(DISPOSALS),
         )
         self.log = self._open()
 

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 from pathlib import Path
 
 import pytest
 
+from headwater.core.disposal import DISPOSALS, Disposal
 from headwater.core.errors import HeadwaterError
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.check import check
+from headwater.log.embedded.disposal import SPARES
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import FailingFiles, crash
 
+ALL = "SOAK_POWER_ROUNDS" in os.environ
 BOOT, OTHER_BOOT = b"b" * 16, b"o" * 16
 
 
 class Story:
     """A life of a partition, told with a failing disk: what was acknowledged, and what was at least tried."""
 
-    def __init__(self, data: Path, files: FailingFiles) -> None:
+    def __init__(self, data: Path, files: FailingFiles, disposal: Disposal = "delete") -> None:
         self.data, self.files, self.clock = data, files, ManualClock(wakes=False)
+        self.settings = TopicSettings(segment=200, disposal=disposal)
         self.acknowledged: dict[int, bytes] = {}
         self.last: dict[bytes, int] = {}
         self.tried: set[bytes] = set()
@@ -37,7 +42,7 @@ class Story:
         return EmbeddedLog(self.data, files=self.files, clock=self.clock, boot=BOOT)
 
     def tell(self) -> None:
-        self._try(lambda: self.log.create_topic("t", settings=TopicSettings(segment=200)))
+        self._try(lambda: self.log.create_topic("t", settings=self.settings))
         for size in (1, 3, 1, 2):
             self.append(size)
         self.clock.advance(2)  # the next append replaces the manifest
@@ -97,7 +102,7 @@ class Story:
 def verify(story: Story, boot: bytes) -> None:
     """After opening again with a sound disk: acknowledged records are there, nothing else than what was tried, no leftovers."""
     with EmbeddedLog(story.data, clock=story.clock, boot=boot) as log:
-        log.create_topic("t", settings=TopicSettings(segment=200))
+        log.create_topic("t", settings=story.settings)
         writer = log.claim("t", 0)
         (last,) = writer.append([Record(b"after", b"after")])
         found = {record.offset: record.value for record in log.read("t", 0, log.bounds("t", 0).start, limit=10_000)}
@@ -118,12 +123,17 @@ def verify(story: Story, boot: bytes) -> None:
         assert manifest is not None
         allowed = {"lock", "live", "commit", "manifest", "compacting"}
         allowed |= {name for segment in manifest.segments for name in (f"{segment.stem}.log", f"{segment.stem}.pos")}
+        allowed |= {f"{stem}.spare" for stem in manifest.spares}
+        assert not manifest.drained  # it was disposed of by who opened the partition
+        assert len(set(manifest.spares)) == len(manifest.spares) <= SPARES
+        for path in folder.glob("*.spare"):
+            assert not path.read_bytes().strip(b"\0")
         assert {path.name for path in folder.iterdir() if path.suffix != ".cut"} <= allowed
 
 
-def calls_of_a_sound_story(data: Path) -> int:
+def calls_of_a_sound_story(data: Path, disposal: Disposal) -> int:
     files = FailingFiles()
-    story = Story(data, files)
+    story = Story(data, files, disposal)
     story.tell()
     assert not story.errors
     assert len(story.acknowledged) == 26
@@ -131,13 +141,16 @@ def calls_of_a_sound_story(data: Path) -> int:
     return files.calls
 
 
+@pytest.mark.parametrize("disposal", [*DISPOSALS] if ALL else ["delete", "reset", "secure-truncate"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
 @pytest.mark.parametrize("forever", [False, True], ids=["once", "from-then-on"])
 @pytest.mark.parametrize("boot", [BOOT, OTHER_BOOT], ids=["same-boot", "other-boot"])
-def test_whatever_call_fails_acknowledged_records_survive(memory_path: Path, number: int, forever: bool, boot: bytes) -> None:
-    total = calls_of_a_sound_story(memory_path / "sound")
+def test_whatever_call_fails_acknowledged_records_survive(
+    memory_path: Path, number: int, forever: bool, boot: bytes, disposal: Disposal
+) -> None:
+    total = calls_of_a_sound_story(memory_path / "sound", disposal)
     assert total > 100
     for n in range(1, total + 1):
-        story = Story(memory_path / f"{n}", FailingFiles(n, forever=forever, number=number))
+        story = Story(memory_path / f"{n}", FailingFiles(n, forever=forever, number=number), disposal)
         story.tell()
         verify(story, boot)

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from headwater.core.disposal import DISPOSALS, overwrites
 from headwater.core.errors import Damaged
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
@@ -26,7 +27,7 @@ def live(log: EmbeddedLog, clock: ManualClock, random: Random, acknowledged: dic
     for step in range(random.randint(1, 25)):
         kind = random.random()
         if kind < 0.75 or not acknowledged:
-            values = [b"%d-%d" % (step, i) + b"x" * random.randint(0, 3000) for i in range(random.randint(1, 4))]
+            values = [b"<%d-%d>" % (step, i) + b"x" * random.randint(0, 3000) for i in range(random.randint(1, 4))]
             records = [Record(b"key-%d" % random.randint(0, 3), value) for value in values]
             offsets = log.append("t", 0, records) if writer is None else writer.append(records)
             acknowledged.update(zip(offsets, values, strict=True))
@@ -49,7 +50,8 @@ def test_nothing_acknowledged_is_lost_with_the_power(memory_path: Path, seed: in
     random, clock, files = Random(seed), ManualClock(wakes=False), UnpoweredFiles()
     acknowledged: dict[int, bytes] = {}
     log = EmbeddedLog(memory_path / "before", files=files, clock=clock, boot=b"b" * 16)
-    log.create_topic("t", settings=TopicSettings(segment=random.choice([300, 5000, 1 << 20])))
+    disposal = DISPOSALS[seed % len(DISPOSALS)]
+    log.create_topic("t", settings=TopicSettings(segment=random.choice([300, 5000, 1 << 20]), disposal=disposal))
     start, compacted = live(log, clock, random, acknowledged)
     # A last batch that was written and not synced: it may be there or not, whole or torn.
     unsynced = [Record(b"key", b"unsynced" * random.randint(1, 2000))]
@@ -74,6 +76,17 @@ def test_nothing_acknowledged_is_lost_with_the_power(memory_path: Path, seed: in
                 assert records.get(offset, value) == value
         assert set(records.values()) <= {*acknowledged.values(), unsynced[0].value}
         assert not check(found.reader("t", 0)).damage
+        manifest = found.reader("t", 0).manifest()
+        assert manifest is not None
+        assert not manifest.drained
+        folder = memory_path / "after" / "log" / "t" / "0"
+        for path in folder.glob("*.spare"):
+            assert path.stem in manifest.spares
+            assert not path.read_bytes().strip(b"\0")
+        if overwrites(disposal):
+            first = manifest.segments[0].base
+            gone = {value.partition(b">")[0] + b">" for offset, value in acknowledged.items() if offset < min(first, start)}
+            assert not [(value, path.name) for value in gone for path in folder.iterdir() if value in path.read_bytes()]
 
 
 def test_rot_before_the_durable_end_is_reported_after_a_power_cut_and_never_cut_off(memory_path: Path) -> None:

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from headwater.core.disposal import Disposal
 from headwater.core.errors import OffsetGone
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
@@ -97,10 +98,15 @@ def writer(data: Path, seed: int) -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
-@pytest.mark.parametrize(("segment", "seed"), [(1, 1), (120, 2), (2000, 3)])
-def test_a_reader_beside_rolls_compaction_and_deletes_misses_nothing(memory_path: Path, segment: int, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("segment", "seed", "disposal"),
+    [(1, 1, "delete"), (120, 2, "delete"), (2000, 3, "delete"), (120, 5, "truncate"), (2000, 6, "secure-reset")],
+)
+def test_a_reader_beside_rolls_compaction_and_deletes_misses_nothing(
+    memory_path: Path, segment: int, seed: int, disposal: Disposal
+) -> None:
     with EmbeddedLog(memory_path) as log:
-        log.create_topic("t", settings=TopicSettings(segment=segment))
+        log.create_topic("t", settings=TopicSettings(segment=segment, disposal=disposal))
     random, looks = Random(seed), 0
     with writer(memory_path, seed) as process, EmbeddedLog(memory_path, read_only=True) as kept:
         while process.poll() is None:

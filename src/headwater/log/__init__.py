@@ -70,7 +70,8 @@ class Log(ABC):
 
         Errors: `AlreadyExists` when it is there with other partitions or settings (a partition count never changes:
         keys would move), or when a part creates a topic that a user has made; `BadInput` for an unfit name or count; Kafka: `Unsupported`
-        for a part whose name is not at most 11 small letters, dashes and underscores.
+        for a part whose name is not at most 11 small letters, dashes and underscores, for a period of the calendar, and for a disposal
+        other than `delete`.
         """
 
     @abstractmethod
@@ -215,6 +216,8 @@ class Log(ABC):
     def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
         """Delete every record below `offset`; return the start. Deleting twice is no error; beyond the end is `BadBounds`.
 
+        Closed segments that lie wholly below are disposed of as the topic says (`TopicSettings.disposal`). A file that somebody still reads
+        waits for that, unless it is only deleted.
         `Fenced` where the partition is claimed: its Writer deletes.
         """
 
@@ -286,7 +289,9 @@ class Writer(ABC):
     def roll(self) -> int:
         """Close the active segment; return the offset at which the next one begins, which is the end. Everything before it is durable.
 
-        An empty segment stays the active one. The log removes a closed segment at once when all its records are deleted. Kafka:
+        An empty segment stays the active one. The log disposes of a closed segment at once when all its records are deleted. An owner may
+        call this by a timer when a period ends (`headwater.core.period.period_end`), so that a drained segment goes without an append.
+        Kafka:
         `Unsupported`, because brokers close segments by their own settings.
         """
 

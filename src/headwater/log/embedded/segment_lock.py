@@ -23,7 +23,13 @@ def open_shared(path: Path) -> int:
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Either the file is being disposed of, and then it has another name: waiting for that could be for ever, because a reader may
+            # hold the partition's lock, which disposal needs. Or it has become a segment again, and who disposed of it is just dying.
+            if _named(fd, path):
+                fcntl.flock(fd, fcntl.LOCK_SH)
         if not _named(fd, path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     except BaseException:
@@ -50,7 +56,7 @@ def lock_alone(files: Files, path: Path) -> FileLock | None:
 def _named(fd: int, path: Path) -> bool:
     """Whether the path means the open file."""
     try:
-        found, opened = path.stat(), os.fstat(fd)
+        found, opened = os.stat(path), os.fstat(fd)
     except FileNotFoundError:
         return False
     return (found.st_ino, found.st_dev) == (opened.st_ino, opened.st_dev)

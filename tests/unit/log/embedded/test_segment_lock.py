@@ -64,6 +64,24 @@ def test_a_file_that_has_lost_its_name_is_not_there(path: Path, monkeypatch: pyt
     lock.close()
 
 
+def test_a_reader_does_not_wait_for_a_disposal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spare, really, locks = path.with_suffix(".spare"), os.open, []
+
+    def open_then_disposed_of(name: Path, flags: int) -> int:
+        fd = really(name, flags)
+        os.rename(path, spare)
+        monkeypatch.undo()
+        locks.append(lock_alone(Files(), spare))
+        return fd
+
+    monkeypatch.setattr("headwater.log.embedded.segment_lock.os.open", open_then_disposed_of)
+    with pytest.raises(FileNotFoundError):
+        open_shared(path)
+    [lock] = locks
+    assert lock is not None
+    lock.close()
+
+
 def test_a_file_that_is_missing_is_not_locked(tmp_path: Path) -> None:
     assert lock_alone(Files(), tmp_path / "no") is None
     with pytest.raises(FileNotFoundError):
