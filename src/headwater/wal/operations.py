@@ -534,4 +534,5 @@ WAL = PartDefinition(
     commands="headwater.cli.wal:group",
     tables={"wal": "headwater.wal.spark_tables:region_table"},
     sections=(WAL_SECTION,),
+    chapter="headwater.server.tour.wal_chapter:wal_chapter",
 )  # fmt: skip
