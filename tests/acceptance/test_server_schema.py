@@ -29,6 +29,9 @@ REAL = {
     "name": ["shop"],
     "sink": ["archive", "report", "careful"],
     "offset": [13, 14, 15],
+    "namespace": ["wal"],
+    "region": [7, 8],
+    "table": [1, 2, 3],
 }
 # Statuses with which a request that has the right shape may be refused: what it names is not there, or does not fit what is there now.
 REFUSED = ["2xx", "404", "409", "410", "413", "422"]
@@ -49,9 +52,9 @@ TOML = (
 [checks.positive_data_acceptance]
 expected-statuses = {json.dumps(REFUSED)}
 
-# JSON Schema cannot say which sizes a segment may have, which paths a document has, nor which expressions Python reads.
+# JSON Schema cannot say which sizes a segment may have, which paths a document has, which expressions Python reads, nor numbers in a text.
 [[operations]]
-include-operation-id = ["log_create_topic", "pipeline_edit", "pipeline_messages"]
+include-operation-id = ["log_create_topic", "pipeline_edit", "pipeline_messages", "wal_create", "wal_scan_lines"]
 [operations.checks.positive_data_acceptance]
 enabled = false
 """
@@ -87,10 +90,16 @@ def prepared(http: httpx2.Client) -> None:
         for number in range(20):
             assert http.post(f"/log/{name}/0/records", json={"key": f"k{number % 3}", "value": {"n": number}}).status_code == 201
     assert http.delete("/log/compacted/0/records?before=5").status_code == 200
+    for region in (7, 8):
+        assert http.put(f"/wal/wal/{region}").status_code == 201
+        for table in (1, 2, 3):
+            assert http.post(f"/wal/wal/{region}/tables/{table}/entries", json={"payloads": ["a", "b"]}).status_code == 201
 
 
 def tried(server: SpawnedServer, folder: Path, phases: str, *which: str) -> None:
-    command = [sys.executable, "-m", "schemathesis.cli", "run", "openapi.json", "--url", server.url, *which]
+    # Events of a region go on until the client leaves.
+    endless = ["--exclude-operation-id", "wal_events"] if "--include-operation-id" not in which else []
+    command = [sys.executable, "-m", "schemathesis.cli", "run", "openapi.json", "--url", server.url, *which, *endless]
     more = ["--phases", phases, "--request-timeout", "60", "--no-color", "--warnings", "off"]
     ended = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -16,8 +17,13 @@ from program import Ran
 
 import headwater
 from headwater.client.presence import serving
+from headwater.client.wal import OneRegion
+from headwater.core.settings import Settings
 from headwater.log.record import Record
 from headwater.server.spawned import SpawnedServer
+from headwater.server.tour.report import TourReport
+from headwater.server.tour.wal_chapter import wal_chapter
+from headwater.wal.answers import TableMoved
 
 CALM = {**os.environ, "HEADWATER_SPARK__START": "never"}
 
@@ -55,7 +61,7 @@ def test_every_claim_holds(toured: tuple[Path, str]) -> None:
     assert len(claims) >= 5
     assert set(claims) == {"yes"}
     assert "Everything held." in output
-    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline"):
+    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline", "wal"):
         assert re.search(rf"^  {part}\b", output, re.MULTILINE), part
 
 
@@ -101,19 +107,33 @@ def test_a_claim_that_does_not_hold_fails_the_tour(toured: tuple[Path, str], dem
     assert "did not hold" in ended.err
 
 
+def test_a_region_that_is_not_freed_and_payloads_that_are_missing_fail_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unmoved(region: OneRegion, table: int) -> TableMoved:
+        return TableMoved(table=table, entries=50)
+
+    monkeypatch.setattr(OneRegion, "move", unmoved)
+    monkeypatch.setattr("headwater.server.tour.wal_load.payload", lambda table, sequence: b"something else")
+    told = TourReport(io.StringIO())
+    wal_chapter(None, Settings(data=tmp_path), told)  # type: ignore[arg-type]  # it has a log of its own
+    assert [claim.partition(":")[0].partition(",")[0] for claim in told.false] == ["moved and cleaned", "nothing acknowledged is missing"]
+
+
 def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, demo: Callable[..., Ran]) -> None:
     with headwater.open_blocking(tmp_path) as hw:
         for name in ("demo-appends", "demo-else", "mine", "my-demo-"):
             hw.log.create_topic(name)
         hw.log.append("mine", 0, [Record(None, b"kept")])
-    (tmp_path / "demo-second").mkdir()
+        hw.wal("demo-mine").create(1)
+    for folder in ("demo-second", "demo-wal"):
+        (tmp_path / folder).mkdir()
     ended = demo("clean", "--data", str(tmp_path))
     assert ended.code == 0, ended.err
     assert "demo-appends" in ended.out
     with headwater.open_blocking(tmp_path) as hw:
-        assert [topic.name for topic in hw.log.topics()] == ["mine", "my-demo-"]
+        assert [topic.name for topic in hw.log.topics()] == ["demo-mine_data_1", "demo-mine_meta_1", "mine", "my-demo-"]
         assert hw.log.bounds("mine", 0).end == 1
     assert not (tmp_path / "demo-second").exists()
+    assert not (tmp_path / "demo-wal").exists()
     assert "nothing of a tour" in demo("clean", "--data", str(tmp_path)).out
 
 

@@ -12,8 +12,9 @@ import typer
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import agreed, count, counted, print_json, print_json_line
-from headwater.cli.wal_options import RegionName, TableNumber, region_at, region_named
+from headwater.cli.wal_options import RegionName, TableNumber, region_at
 from headwater.core.units import Duration
+from headwater.wal.region_topics import region_named
 from headwater.wal.settings import RegionSettings
 
 _LINES = 1000  # of standard input, that become one record

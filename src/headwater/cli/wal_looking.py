@@ -11,12 +11,12 @@ import typer
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import Column, count, counted, print_json, print_json_line, print_table
-from headwater.cli.wal_options import Decode, RegionIfAny, RegionName, TableNumber, region_at, region_named
+from headwater.cli.wal_options import Decode, RegionIfAny, RegionName, TableNumber, region_at
 from headwater.core.errors import BadInput
 from headwater.core.units import rounded_size
 from headwater.log.json_form import show_bytes
 from headwater.wal.bounds import Included
-from headwater.wal.region_topics import region_topics
+from headwater.wal.region_topics import region_named, region_topics
 from headwater.wire.ranges import read_range
 
 if TYPE_CHECKING:

@@ -37,7 +37,8 @@ from headwater.wire.operation import DryRun, Operation, Paging, Request, Role, S
 from headwater.wire.part import PartDefinition
 
 EVENT_ID = "^[0-9]{1,18}$"
-_TABLES = re.compile(r"[0-9]{1,20}(?:,[0-9]{1,20})*")
+_DURATION = "^[0-9]{1,9}(?:\\.[0-9]{1,3})?(?:ms|s|m|h|d)$"
+_TABLES = re.compile(r"^[0-9]{1,20}(?:,[0-9]{1,20})*$")
 Namespace = Annotated[str, described("The namespace of the region.", pattern="^[A-Za-z0-9][A-Za-z0-9.-]{0,99}$")]
 RegionNumber = Annotated[int, described("The number of the region, from 0 to 2^64-1: /wal/wal/7", unsigned=True)]
 TableNumber = Annotated[int, described("The number of the table, from 0 to 2^64-1.", unsigned=True)]
@@ -124,7 +125,12 @@ class ChangeTable(TableRequest, frozen=True, kw_only=True):
 class MarkTable(ChangeTable, frozen=True, kw_only=True):
     """Up to where the table is flushed."""
 
-    sequence: Annotated[int, described("The last sequence that is safe elsewhere.")]
+    sequence: Annotated[
+        int,
+        msgspec.Meta(
+            description="The last sequence that is safe elsewhere, up to 2^64-1.", extra_json_schema={"minimum": 0, "maximum": MAX_ID}
+        ),
+    ]
 
     def check(self) -> None:
         super().check()
@@ -135,7 +141,8 @@ class WriteEntries(TableRequest, frozen=True, kw_only=True):
     """Where the payloads of the body go."""
 
     timeout: Annotated[
-        str | None, placed("query", "How long to wait until they are durable, such as 5s. Left out: as long as it takes.")
+        str | None,
+        placed("query", "How long to wait until they are durable, such as 5s. Left out: as long as it takes.", pattern=_DURATION),
     ] = None
     payloads: Sequence[bytes] = ()
 
@@ -177,7 +184,7 @@ class ReadEntries(TableRequest, frozen=True, kw_only=True):
 class ScanRegion(RegionRequest, frozen=True, kw_only=True):
     """Which tables, and how payloads are shown."""
 
-    tables: Annotated[str | None, described("Only these tables: their numbers, with commas between.")] = None
+    tables: Annotated[str | None, described("Only these tables: their numbers, with commas between.", pattern=_TABLES.pattern)] = None
     decode: Annotated[Decoder, described("How payloads are shown. What does not fit is shown as $binary.")] = "text"
 
     @property
@@ -534,4 +541,5 @@ WAL = PartDefinition(
     commands="headwater.cli.wal:group",
     tables={"wal": "headwater.wal.spark_tables:region_table"},
     sections=(WAL_SECTION,),
+    chapter="headwater.server.tour.wal_chapter:wal_chapter",
 )  # fmt: skip

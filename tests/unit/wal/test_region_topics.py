@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.core.errors import BadInput
-from headwater.wal.region_topics import RegionTopics, region_of, region_topics
+from headwater.wal.region_topics import RegionTopics, region_named, region_of, region_topics
 
 
 def test_a_region_has_two_topics() -> None:
@@ -39,3 +39,17 @@ def test_what_is_no_number_of_a_region_is_refused(region: Any) -> None:
 )
 def test_a_data_topic_names_its_region(topic: str, region: RegionTopics | None) -> None:
     assert region_of(topic) == region
+
+
+@pytest.mark.parametrize(
+    ("text", "region"),
+    [("wal/7", RegionTopics("wal", 7)), ("7", RegionTopics("wal", 7)), (" manifest/0 ", RegionTopics("manifest", 0))],
+)
+def test_people_name_a_region(text: str, region: RegionTopics) -> None:
+    assert region_named(text) == region
+
+
+@pytest.mark.parametrize("text", ["", "wal", "wal/", "/7", "wal/-1", "wal/7/8", "wal/x", "wal/18446744073709551616", "a_b/1", "wal/²"])
+def test_what_names_no_region_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        region_named(text)

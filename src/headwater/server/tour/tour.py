@@ -27,6 +27,7 @@ from headwater.server.tour.appends import TOPIC, appends
 from headwater.server.tour.crash_chapter import FOLDER, killed
 from headwater.server.tour.pipeline_chapter import FOLDER as MOVED
 from headwater.server.tour.report import TourReport
+from headwater.server.tour.wal_chapter import FOLDER as REGIONS
 from headwater.wire.part import load
 
 PREFIX = "demo-"
@@ -71,13 +72,14 @@ async def _under_load(settings: Settings, told: TourReport, clock: Clock) -> Non
 async def clean(config: Config, clock: Clock) -> list[str]:
     """Remove every topic of the tour and its folders; return what was removed."""
     async with Headwater(config.settings.data, config=config, clock=clock) as hw:
-        names = [topic.name for topic in await hw.log.topics() if topic.name.startswith(PREFIX)]
+        # Not those of parts: a user may call a namespace of regions demo-something.
+        names = [topic.name for topic in await hw.log.topics() if topic.name.startswith(PREFIX) and not topic.settings.owner]
         for name in names:
             await hw.log.delete_topic(name)
         for status in await hw.pipelines.list():
             if status.pipeline.startswith(PREFIX):
                 names += (await hw.pipelines[status.pipeline].remove()).topics
-    for folder in (config.settings.data / FOLDER, config.settings.data / MOVED):
+    for folder in (config.settings.data / name for name in (FOLDER, MOVED, REGIONS)):
         if folder.is_dir():
             shutil.rmtree(folder)
             names.append(str(folder))

@@ -1,0 +1,77 @@
+"""The door's write-ahead log with a real broker: ownership by the consumer group, and retention that brokers may be told of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+import headwater
+from headwater.core.config import Config, load
+from headwater.core.errors import NotOwner, RegionNotFound, Unavailable
+from headwater.testing.log_ground import fresh
+from headwater.wal.bounds import Excluded
+
+pytestmark = [pytest.mark.service("kafka"), pytest.mark.anyio]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def config(kafka: str, tmp_path: Path) -> Config:
+    (tmp_path / "headwater.toml").write_text(f'data = "data"\n[log]\nengine = "kafka"\n[kafka]\nbootstrap = ["{kafka}"]\n')
+    return load(file=tmp_path / "headwater.toml")
+
+
+@pytest.fixture
+async def hw(config: Config) -> AsyncIterator[headwater.Headwater]:
+    async with headwater.open(config=config, create=True) as door:
+        yield door
+
+
+async def test_a_region_is_written_looked_at_and_cleaned(hw: headwater.Headwater, config: Config) -> None:
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    with pytest.raises(RegionNotFound):
+        await wal.open(7)
+    region = await wal.open(7, create=True)
+    assert await region.write(9, [b"old"]) == 1
+    assert await region.write(1, [b"a", b"b"]) == 2
+    assert await region.write(1, [b"c"]) == 3
+    await region.mark_delete_up_to(1, 2)
+    async with headwater.open(config=config) as other:
+        theirs = other.wal(wal.namespace)
+        assert [entry.payload async for entry in theirs[7].read(1, Excluded(2))] == [b"c"]
+        assert (await theirs[7].why()).table == 9
+        assert (await theirs[7].verify()).live == 2  # of the older snapshot, where the first clean has removed the claim
+        assert (await theirs[7].statistics()).open is False
+        with pytest.raises(NotOwner):
+            await theirs.open(7)
+    assert (await region.move(9)).entries == 1
+    assert (await region.clean()).removed > 0
+    assert [entry.payload async for entry in region.scan()] == [b"c", b"old"]
+    assert (await region.verify()).compared == "older snapshot"
+    assert [one.region for one in await wal.regions()] == [7]
+    start = (await region.statistics()).start
+    async for event in region.events(after=start - 1):  # a move, and what came before it was cleaned
+        assert (event.kind, event.table) == ("write", 1)
+        break
+    await region.close_gracefully()
+    again = await wal.open(7)
+    assert await again.sequence_num(1) == 3
+
+
+async def test_a_region_whose_records_brokers_remove_is_not_opened(hw: headwater.Headwater, kafka: str) -> None:
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    await wal.create(7)
+    entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, f"{wal.namespace}_data_7", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result()
+    with pytest.raises(Unavailable, match=r"retention\.ms=1000"):
+        await wal.open(7)
