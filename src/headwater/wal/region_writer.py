@@ -44,11 +44,6 @@ class RegionWriter:
         """Queue a record that the caller has numbered, and notes when this returns. Errors: as for `write`."""
         return self._appender.add(kind, table, sequence, value, count)
 
-    @property
-    def healthy(self) -> bool:
-        """Whether `ready` would return at once."""
-        return self._appender.failure is None and not self._closed
-
     async def ready(self) -> None:
         """Return when the region can be written: after a failed append, once it is claimed anew and its end is read.
 
