@@ -291,8 +291,7 @@ class Writer(ABC):
 
         An empty segment stays the active one. The log disposes of a closed segment at once when all its records are deleted. An owner may
         call this by a timer when a period ends (`headwater.core.period.period_end`), so that a drained segment goes without an append.
-        Kafka:
-        `Unsupported`, because brokers close segments by their own settings.
+        Kafka: `Unsupported`, because brokers close segments by their own settings.
         """
 
     @abstractmethod

@@ -133,13 +133,14 @@ def _locked(partition: PartitionState, tried: set[str]) -> Iterator[list[_Draine
                 if len(opened) == _AT_ONCE:
                     break
                 tried.add(stem)
-                _rename(files, folder, stem)
-                path = manifests.spare(folder, stem)
-                lock = lock_alone(files, path)
-                if lock is not None:
-                    opened.append(_opened(files, folder, stem, lock))
-                elif not path.exists():
-                    lost.append(stem)
+                with suppress(OSError):  # one file that cannot be opened does not keep the others
+                    _rename(files, folder, stem)
+                    path = manifests.spare(folder, stem)
+                    lock = lock_alone(files, path)
+                    if lock is not None:
+                        opened.append(_opened(files, folder, stem, lock))
+                    elif not path.exists():
+                        lost.append(stem)
             if lost:  # by a power cut after step 6, or somebody has removed them
                 partition.replace(now, drained=[stem for stem in now.drained if stem not in lost])
         yield opened

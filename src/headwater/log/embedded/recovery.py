@@ -21,6 +21,7 @@ from headwater.log.embedded.manifest import Manifest
 from headwater.log.embedded.page import SegmentPosition
 
 _STEP = 1 << 20
+_ZEROS = bytes(_STEP)
 _TRAILING = 8  # bytes at the end of a batch that may be zeros: its checksum, and most of its length
 
 
@@ -89,8 +90,8 @@ def _written(fd: int, begin: int, end: int) -> int:
     while begin < end:
         at = max(begin, end - _STEP)
         piece = os.pread(fd, end - at, at)
-        if kept := piece.rstrip(b"\0"):
-            return at + len(kept)
+        if piece != _ZEROS[: len(piece)]:  # compared first, which is much faster than looking for the last byte
+            return at + len(piece.rstrip(b"\0"))
         end = at
     return begin
 

@@ -106,6 +106,19 @@ def test_spares_become_segments_each_once_and_under_a_new_name(ground: Any, disp
     assert offsets(reopened) == list(range(start, 81))
 
 
+@pytest.mark.parametrize("disposal", RECYCLING)
+def test_a_recycled_segment_begins_with_the_length_that_was_kept(ground: Any, disposal: Disposal) -> None:
+    log = filled(ground, disposal)
+    log.delete_before("t", 0, 30)
+    kept = spares(ground)[0].stat()
+    assert kept.st_size == BLOCKS if shortens(disposal) else kept.st_size > 14_000
+    log.claim("t", 0).roll()
+    active = now(ground).active.log(ground.folder)
+    assert (active.stat().st_ino, active.stat().st_size) == (kept.st_ino, kept.st_size)
+    log.claim("t", 0).append([Record(b"k", b"v")])
+    assert active.stat().st_size >= kept.st_size  # nothing is cut off by an append
+
+
 @pytest.mark.parametrize("disposal", DISPOSALS)
 def test_few_spares_are_kept(ground: Any, disposal: Disposal) -> None:
     log = filled(ground, disposal, 100)
@@ -232,6 +245,23 @@ def test_a_spare_that_is_missing_is_passed_over(ground: Any) -> None:
     append(log, 20)
     assert not {path.name for path in spares(ground)} & {first.name, others[0].name}
     assert offsets(log) == list(range(30, 60))
+
+
+@pytest.mark.parametrize("disposal", RECYCLING)
+@pytest.mark.parametrize("renamed", [True, False])
+def test_spares_and_waiting_files_outlive_a_restart(ground: Any, disposal: Disposal, renamed: bool) -> None:
+    files = FailingFiles(only=("rename",))
+    log = filled(ground, disposal, files=files)
+    files.calls, files.fail_at, files.forever = 0, 0 if renamed else 2, True  # the first rename is the manifest's
+    log.delete_before("t", 0, 30)
+    assert bool(now(ground).drained) is not renamed
+    crash(log)
+    again = ground.open(boot=b"o" * 16)
+    again.partition("t", 0)
+    assert now(ground).drained == []
+    assert len(now(ground).spares) == SPARES
+    assert [path.stem for path in spares(ground)] == sorted(now(ground).spares)
+    assert not secrets(ground.folder) & {b"0", b"7", b"14", b"21"}
 
 
 @pytest.mark.parametrize("disposal", DISPOSALS)

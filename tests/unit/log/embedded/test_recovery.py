@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -13,6 +14,10 @@ from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.manifest import Manifest
 from headwater.log.embedded.page import SegmentPosition
 from headwater.log.embedded.recovery import sidecar, survey
+from headwater.log.encoding import encode
+from headwater.log.layout import seal
+from headwater.log.record import Record
+from headwater.testing.faults import crash
 
 
 @pytest.fixture
@@ -71,3 +76,19 @@ def test_a_file_that_is_gone_or_shorter_than_the_manifest_says_is_damage(ground:
     path.unlink()
     with pytest.raises(Damaged, match="is missing"):
         survey(ground.folder, now, known=0, hint="")
+
+
+def test_a_batch_that_ends_with_zeros_is_whole_before_zeros_that_were_written_ahead(ground: Any, now: Manifest) -> None:
+    [path] = ground.segments()
+    log = ground.open()
+    for n in itertools.count():
+        batch = encode([Record(b"k", b"%d" % n, timestamp=n)], now=1)
+        seal(batch, 3, 3)
+        if batch.buffer[-1] == 0:  # the checksum comes last
+            break
+    log.append("t", 0, [Record(b"k", b"%d" % n, timestamp=n)])
+    crash(log)
+    assert path.read_bytes().rstrip(b"\0")[-8:] != bytes(8)
+    found = survey(ground.folder, now, known=0, hint="")
+    assert (found.place.offset, found.damage) == (4, None)
+    assert found.written < found.place.position < found.size
