@@ -58,6 +58,12 @@ expected-statuses = {json.dumps(REFUSED)}
 include-operation-id = ["log_create_topic", "pipeline_edit", "pipeline_messages", "wal_create", "wal_scan_lines"]
 [operations.checks.positive_data_acceptance]
 enabled = false
+
+# A namespace without regions has an empty list of them.
+[[operations]]
+include-operation-id = "wal_regions_of"
+[operations.checks.negative_data_rejection]
+enabled = false
 """
 )
 

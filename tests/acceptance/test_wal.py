@@ -236,7 +236,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
         ("GET", f"{NONE}/{name}", {}, 404, "region-not-found")
         for name in ("tables", "scan", "why", "events", "tables/1", "tables/1/entries")
     ),
-    *(("POST", f"{NONE}/{name}", {}, 404, "region-not-found") for name in ("open", "take-over", "close", "clean", "recover")),
+    *(("POST", f"{NONE}/{name}", {}, 404, "region-not-found") for name in ("open", "take-over", "close", "clean", "recover", "verify")),
     ("POST", f"{NONE}/tables/1/entries", {"json": {"payloads": ["x"]}}, 404, "region-not-found"),
     ("POST", f"{NONE}/tables/1/mark", {"json": {"sequence": 1}}, 404, "region-not-found"),
     ("POST", f"{NONE}/tables/1/move", {}, 404, "region-not-found"),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.core.errors import Unsupported
 from headwater.core.period import CALENDAR, Calendar
-from headwater.log.kafka.topics import FRAMING, SMALLEST_SEGMENT, configs_of, held, settings_of
+from headwater.log.kafka.topics import FRAMING, SMALLEST_SEGMENT, configs_of, held, retention_of, settings_of
 from headwater.log.record import TopicSettings
 
 SETTINGS = st.builds(
@@ -58,3 +58,11 @@ def test_periods_of_the_calendar_are_refused(period: Calendar) -> None:
     with pytest.raises(Unsupported, match="at an age") as refused:
         held(TopicSettings(period=period))
     assert "24h" in refused.value.hint
+
+
+def test_what_removes_records_by_itself_is_told() -> None:
+    ours = configs_of(TopicSettings(), 1)
+    assert retention_of(ours) == ""
+    assert retention_of({**ours, "retention.ms": "604800000"}) == "retention.ms=604800000"
+    assert retention_of({**ours, "retention.bytes": "1000"}) == "retention.bytes=1000"
+    assert retention_of({**ours, "cleanup.policy": "compact,delete"}) == "cleanup.policy=compact,delete"
