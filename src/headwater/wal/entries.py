@@ -104,13 +104,20 @@ class EntryReader:
         distinct = list(dict.fromkeys(offsets))
         decoded: dict[int, tuple[int, int, list[bytes]]] = {}
         for offset, record in zip(distinct, self._log.read_at(self._topics.data, 0, distinct), strict=True):
+            if record is None and offset >= self._log.bounds(self._topics.data, 0).start:  # nothing of ours removes it from there
+                raise Damaged(
+                    f"Offset {offset} of {self._topics.data} is missing, as after a repair of the log.",
+                    hint="Read what lies before and behind it by bounds; once it is marked, nothing asks for it.",
+                )
             if record is None:
                 raise OffsetGone(
                     f"Offset {offset} of {self._topics.data} was cleaned while it was read.",
                     hint="Begin to read again: it was flushed, or moved.",
                 )
             try:
-                _, _, table, first = decode_key(record.key)
+                _, region, table, first = decode_key(record.key)
+                if region != self._topics.region:
+                    raise MalformedRecord(f"it is of region {region}")
                 decoded[offset] = table, first, decode_payloads(record.value)
             except MalformedRecord as error:
                 raise self._damaged(offset, str(error)) from error
