@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.wal.layout import MalformedRecord, RecordKind
+from headwater.log.arrow import SCHEMA
+from headwater.wal.bounds import SequenceRange
+from headwater.wal.entries import region_places, table_places
+from headwater.wal.fold import RegionFold
+from headwater.wal.layout import EMPTY, MalformedRecord, RecordKind, encode_key
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.snapshot import decode_chunk, encode_snapshot, joined
+from headwater.wal.table_meta import TableMeta
 
 ENTRY, MARK, DROP, MOVE = RecordKind
 
@@ -148,3 +154,46 @@ def test_a_snapshot_and_the_tail_are_the_full_scan(steps: list[Step], cut: int, 
     restored = joined([decode_chunk(value) for value in values])
     assert restored == before
     assert folded(steps[cut:], restored) == folded(steps)
+
+
+# -- large numbers, and many --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [2**63 - 3, 2**63, 2**64 - 12])
+def test_sequences_and_tables_beyond_63_bits_are_counted_and_placed(base: int) -> None:
+    """They do not fit into the columns' usual numbers, which have a sign."""
+    tables = {number: TableMeta(next=base, marked=base - 2, watermark=9, offsets=[7, 8]) for number in (base, 2**64 - 1, 1)}
+    meta = joined([decode_chunk(value) for value in encode_snapshot(RegionMeta(watermark=9, tables=tables), 1000)])
+    rows = [(encode_key(ENTRY, 2**64 - 1, table, base + turn), EMPTY) for turn in range(8) for table in tables]
+    column = pa.array([EMPTY] * 200, pa.binary_view())
+    many = pa.RecordBatch.from_arrays(
+        [
+            pa.array(range(9, 9 + len(rows)), SCHEMA.field("offset").type),
+            pa.array([0] * len(rows), SCHEMA.field("timestamp").type),
+            pa.array([key for key, _ in rows], SCHEMA.field("key").type),
+            column[: len(rows)].cast(SCHEMA.field("value").type),
+            pa.nulls(len(rows), SCHEMA.field("headers").type),
+            pa.array([0] * len(rows), pa.uint8()),
+            pa.array([0] * len(rows), pa.uint8()),
+        ],
+        schema=SCHEMA,
+    )
+    RegionFold(meta, "t", 2**64 - 1).apply(many)
+    for number in tables:
+        assert (meta.tables[number].next, meta.tables[number].live) == (base + 8, 10)
+        places = table_places(meta, number, SequenceRange(base - 1, 2**64 - 1))
+        assert places.sequences.tolist() == list(range(base - 1, base + 8))
+    places = region_places(meta)
+    assert sorted(set(places.tables.tolist())) == sorted(tables)
+    assert max(places.sequences.tolist()) == base + 7
+    assert joined([decode_chunk(value) for value in encode_snapshot(meta, 1000)]) == meta
+
+
+def test_many_tables_are_stored_in_small_chunks_in_a_moment() -> None:
+    """Looking through all tables for each chunk would take minutes."""
+    meta = RegionMeta(
+        watermark=10**6, tables={number: TableMeta(next=3, marked=2, watermark=9, offsets=[number]) for number in range(50_000)}
+    )
+    values = encode_snapshot(meta, 1000)
+    assert len(values) > 500
+    assert joined([decode_chunk(value) for value in values]) == meta
