@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
-Written = asyncio.Future[Sequence[int]]
+Written = asyncio.Future[Any]
 
 
 class _Gate(asyncio.Lock):

@@ -48,20 +48,21 @@ class Recovered(msgspec.Struct, kw_only=True):
     """Whether something was lost, and that was accepted: only a snapshot of this state can be recovered from."""
 
 
-def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False) -> Recovered:
+def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False, skip: int = 0, end: int | None = None) -> Recovered:
     """Errors: `MetaLost`; `Damaged`, also for a snapshot that is ahead of the log, as after a restore of one of the two from a backup.
 
-    `accept_loss`: where something that a table needs is lost, go on with what is left of it. Without ownership, call it as well: an owner
-    that cleans meanwhile makes it begin again.
+    `accept_loss`: where something that a table needs is lost, go on with what is left of it. `skip`: so many of the newest snapshots are
+    passed over. `end`: apply the records before this offset alone. Who only looks calls it as well: an owner that cleans meanwhile makes
+    it begin again.
     """
     for _ in range(_TRIES):
         starts = _starts(log, topics)
         try:
-            return _recovered(log, topics, accept_loss)
+            return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end)
         except (OffsetGone, Damaged):
             if _starts(log, topics) == starts:
                 raise
-    return _recovered(log, topics, accept_loss)
+    return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end)
 
 
 def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
@@ -71,12 +72,12 @@ def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
         return 0, -1
 
 
-def _recovered(log: Log, topics: RegionTopics, accept_loss: bool) -> Recovered:
+def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, end: int | None) -> Recovered:
     good, problems = _snapshots(log, topics)
     bounds = log.bounds(topics.data, 0)  # after the snapshots: an owner that writes meanwhile stores only what is in the log already
     stored = sorted((one for one, _ in good), key=lambda one: one.first)
-    for one, meta in good:
-        if one.watermark > bounds.end:
+    for one, meta in good[skip:]:
+        if one.watermark > (bounds.end if end is None else end):
             ahead = f"ends at {bounds.end}, and its snapshot knows those before {one.watermark}: it is newer"
             if not accept_loss:
                 raise Damaged(
@@ -89,7 +90,7 @@ def _recovered(log: Log, topics: RegionTopics, accept_loss: bool) -> Recovered:
             problems.append(f"the one at {one.first} needs the log from {one.watermark} on, which begins at {bounds.start}")
         else:
             try:
-                records = _scanned(log, topics, meta, start=one.watermark)
+                records = _scanned(log, topics, meta, start=one.watermark, end=end)
             except Damaged as error:
                 if not accept_loss:
                     raise
@@ -107,7 +108,7 @@ def _recovered(log: Log, topics: RegionTopics, accept_loss: bool) -> Recovered:
     if bounds.start == 0:
         meta = RegionMeta()
         try:
-            records = _scanned(log, topics, meta, start=0)
+            records = _scanned(log, topics, meta, start=0, end=end)
         except Damaged as error:
             if not accept_loss:
                 raise
@@ -124,22 +125,25 @@ def _recovered(log: Log, topics: RegionTopics, accept_loss: bool) -> Recovered:
     return Recovered(meta=left, snapshots=[], records=records, problems=problems, accepted=True)
 
 
-def full_scan(log: Log, topics: RegionTopics) -> Recovered:
-    """The state by the data topic alone, for `verify`. Errors: `MetaLost` where it does not begin at 0; `Damaged`."""
+def full_scan(log: Log, topics: RegionTopics, end: int | None = None) -> Recovered:
+    """The state by the data topic alone, for `verify`; `end`: by its records before this offset.
+
+    Errors: `MetaLost` where it does not begin at 0; `Damaged`.
+    """
     start = log.bounds(topics.data, 0).start
     if start > 0:
         raise MetaLost(
             f"The log of region {topics} begins at {start}: the rest cannot be read.", hint="Only a log from 0 on can be verified."
         )
     meta = RegionMeta()
-    records = _scanned(log, topics, meta, start=0)
+    records = _scanned(log, topics, meta, start=0, end=end)
     return Recovered(meta=meta, snapshots=[], records=records, problems=[])
 
 
-def _scanned(log: Log, topics: RegionTopics, meta: RegionMeta | Remainder, *, start: int) -> int:
+def _scanned(log: Log, topics: RegionTopics, meta: RegionMeta | Remainder, *, start: int, end: int | None = None) -> int:
     """Apply the records from `start` on; return how many there were."""
     fold = RegionFold(meta, topics.data, topics.region)
-    for batch in log.scan(topics.data, 0, start):
+    for batch in log.scan(topics.data, 0, start, end):
         fold.apply(batch)
     return fold.records
 
