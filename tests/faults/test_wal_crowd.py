@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -87,6 +88,33 @@ def test_whichever_call_fails_nothing_acknowledged_is_lost(memory_path: Path, ki
         files = FailingFiles(at, only=KINDS[kind], number=number, forever=at % 5 == 0)
         asyncio.run(lived(data, files, Random(1), history.hear, "first"))
         asyncio.run(checked(data, history))
+
+
+@pytest.mark.parametrize("graceful", [True, False])
+def test_a_disk_that_fails_while_the_region_is_closed_leaves_it_free_and_whole(memory_path: Path, graceful: bool) -> None:
+    data, files, history = made(memory_path / "data"), FailingFiles(forever=True), RegionHistory()
+
+    async def life() -> None:
+        log = EmbeddedLog(data, files=files)
+        owners = LocalOwnership(log, data / "owners", files=files)
+        region = await open_region(log, owners, TOPICS)
+        await live(region, Random(1), history.hear, steps=2, name="life")
+        living = asyncio.create_task(live(region, Random(2), history.hear, steps=50, name="last"))
+        await asyncio.sleep(0)
+        files.fail_at = files.calls + 3
+        if graceful:
+            with pytest.raises(HeadwaterError):
+                await region.close_gracefully()
+        await region.close()
+        await region.close_gracefully()  # twice is no error
+        await living
+        assert owners.owner(TOPICS.data, 0) is None
+        owners.close()
+        with suppress(HeadwaterError):  # what a failed sync leaves is repaired once nobody has the log open
+            log.close()
+        await checked(data, history)
+
+    asyncio.run(life())
 
 
 class Doubtful:

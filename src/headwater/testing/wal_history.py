@@ -29,6 +29,10 @@ async def live(region: Region, random: Random, tell: Tell, *, steps: int, name: 
         nonlocal number
         for _ in range(steps):
             table, dice = own.randrange(TABLES), own.random()
+            try:
+                last = region.sequence_num(table)
+            except Closed:
+                return
             number += 1
             what: dict[str, Any] = {"call": f"{name}.{number}", "table": table}
             call: Callable[[], Any]
@@ -39,7 +43,7 @@ async def live(region: Region, random: Random, tell: Tell, *, steps: int, name: 
                 call = partial(region.write, table, [one.encode().ljust(sizes) for one in payloads])
                 what |= {"begin": "write", "payloads": payloads}
             elif dice < 0.8:
-                sequence = max(0, region.sequence_num(table) + own.choice([-5, -3, -1, 0, 3]))
+                sequence = max(0, last + own.choice([-5, -3, -1, 0, 3]))
                 call = partial(region.mark_delete_up_to, table, sequence)
                 what |= {"begin": "mark", "sequence": sequence}
             elif dice < 0.84:

@@ -14,13 +14,15 @@ import msgspec
 import numpy as np
 
 from headwater.core.errors import BadInput, Damaged, HeadwaterError, OffsetGone
-from headwater.log import Log
+from headwater.log import Log, Record
 from headwater.wal.bounds import SequenceRange
 from headwater.wal.layout import MalformedRecord, decode_key, decode_payloads
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
 
 BATCH = 500
+_MOST = 64 << 20  # bytes of payloads after which a batch ends early, so that large payloads do not fill the memory
+_FEW = 16  # records that are read before their size is known
 Wanted = Callable[[int], bool]
 
 
@@ -86,10 +88,11 @@ def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> EntryPlaces
 class EntryReader:
     """Gives the payloads at some places, batch by batch. An error stays an error on every later call."""
 
-    def __init__(self, log: Log, topics: RegionTopics, places: EntryPlaces, *, batch: int = BATCH) -> None:
+    def __init__(self, log: Log, topics: RegionTopics, places: EntryPlaces, *, batch: int = BATCH, most: int = _MOST) -> None:
+        """`most`: bytes of payloads after which a batch ends early."""
         if type(batch) is not int or batch < 1:
             raise BadInput(f"A batch of {batch!r} entries reads nothing.", hint="Give 1 or more.")
-        self._log, self._topics, self._places, self._batch = log, topics, places, batch
+        self._places, self._batch, self._payloads = places, batch, PayloadReader(log, topics, most=most)
         self._at = 0
         self._error: HeadwaterError | None = None
 
@@ -99,7 +102,10 @@ class EntryReader:
         return len(self._places.offsets) - self._at
 
     async def next_batch(self) -> list[LogEntry]:
-        """Up to `batch` entries; empty at the end. Errors: `OffsetGone` where a clean has removed them; `Damaged`."""
+        """Up to `batch` entries, fewer where they are large; empty at the end.
+
+        Errors, which stay: `OffsetGone` where a clean has removed them; `Damaged`.
+        """
         if self._error is not None:
             raise self._error
         begin, end = self._at, min(self._at + self._batch, len(self._places.offsets))
@@ -110,7 +116,7 @@ class EntryReader:
         except HeadwaterError as error:
             self._error = error
             raise
-        self._at = end
+        self._at = begin + len(found)
         return found
 
     async def __aiter__(self) -> AsyncIterator[LogEntry]:
@@ -119,36 +125,71 @@ class EntryReader:
                 yield entry
 
     def _read(self, begin: int, end: int) -> list[LogEntry]:
-        return [placed.entry for placed in read_places(self._log, self._topics, self._places.part(begin, end))]
+        return [placed.entry for placed in self._payloads.read(self._places.part(begin, end))]
 
 
-def read_places(log: Log, topics: RegionTopics, places: EntryPlaces) -> list[PlacedEntry]:
-    """The payloads at these places, in their order. Blocking. Errors: `OffsetGone` where a clean has removed one of them; `Damaged`."""
-    offsets = places.offsets.tolist()
-    distinct = list(dict.fromkeys(offsets))
-    decoded: dict[int, tuple[int, int, list[bytes], int | None]] = {}
-    for offset, record in zip(distinct, log.read_at(topics.data, 0, distinct), strict=True):
+_Decoded = tuple[int, int, list[bytes], int | None]  # table, first sequence, payloads, time
+
+
+class PayloadReader:
+    """Reads payloads in parts that fit into the memory. Blocking."""
+
+    def __init__(self, log: Log, topics: RegionTopics, *, most: int = _MOST) -> None:
+        """`most`: bytes of payloads after which a part ends early."""
+        self._log, self._topics, self._most, self._few = log, topics, most, _FEW
+
+    def read(self, places: EntryPlaces) -> list[PlacedEntry]:
+        """The payloads at these places, in their order; or the first of them, at least one, where they are large.
+
+        Errors: `OffsetGone` where a clean has removed one of them; `Damaged`.
+        """
+        offsets = places.offsets.tolist()
+        decoded = self._decoded(list(dict.fromkeys(offsets)))
+        entries = []
+        for table, sequence, offset in zip(places.tables.tolist(), places.sequences.tolist(), offsets, strict=True):
+            if offset not in decoded:  # of the next part
+                break
+            of, first, payloads, timestamp = decoded[offset]
+            if of != table or not first <= sequence < first + len(payloads):
+                raise self._damaged(offset, f"it has no payload {sequence} of table {table}")
+            entries.append(PlacedEntry(LogEntry(table, sequence, offset, payloads[sequence - first]), timestamp))
+        return entries
+
+    def _decoded(self, offsets: list[int]) -> dict[int, _Decoded]:
+        """What the records at these offsets hold, or the first of them where they are large."""
+        decoded: dict[int, _Decoded] = {}
+        size, at = 0, 0
+        while at < len(offsets) and size < self._most:
+            some = offsets[at : at + self._few]
+            read = 0
+            for offset, record in zip(some, self._log.read_at(self._topics.data, 0, some), strict=True):
+                decoded[offset] = self._record(offset, record)
+                read += len(record.value or b"") if record is not None else 0
+            at, size = at + len(some), size + read
+            self._few = min(BATCH, 4 * self._few) if read < self._most // 16 else max(1, self._few // 4)
+        return decoded
+
+    def _record(self, offset: int, record: Record | None) -> _Decoded:
+        if record is None and offset >= self._log.bounds(self._topics.data, 0).start:  # nothing of ours removes it from there
+            raise Damaged(
+                f"Offset {offset} of {self._topics.data} is missing, as after a repair of the log.",
+                hint="Read what lies before and behind it by bounds; once it is marked, nothing asks for it.",
+            )
         if record is None:
             raise OffsetGone(
-                f"Offset {offset} of {topics.data} was cleaned while it was read.",
+                f"Offset {offset} of {self._topics.data} was cleaned while it was read.",
                 hint="Begin to read again: it was flushed, or moved.",
             )
         try:
-            _, _, table, first = decode_key(record.key)
-            decoded[offset] = table, first, decode_payloads(record.value), record.timestamp
+            _, region, table, first = decode_key(record.key)
+            if region != self._topics.region:
+                raise MalformedRecord(f"it is of region {region}")
+            return table, first, decode_payloads(record.value), record.timestamp
         except MalformedRecord as error:
-            raise _damaged(topics, offset, str(error)) from error
-    entries = []
-    for table, sequence, offset in zip(places.tables.tolist(), places.sequences.tolist(), offsets, strict=True):
-        of, first, payloads, timestamp = decoded[offset]
-        if of != table or not first <= sequence < first + len(payloads):
-            raise _damaged(topics, offset, f"it has no payload {sequence} of table {table}")
-        entries.append(PlacedEntry(LogEntry(table, sequence, offset, payloads[sequence - first]), timestamp))
-    return entries
+            raise self._damaged(offset, str(error)) from error
 
-
-def _damaged(topics: RegionTopics, offset: int, why: str) -> Damaged:
-    return Damaged(
-        f"Record {offset} of {topics.data} cannot be read: {why}.",
-        hint=f"See it with `headwater log show {topics.data} {offset}`.",
-    )
+    def _damaged(self, offset: int, why: str) -> Damaged:
+        return Damaged(
+            f"Record {offset} of {self._topics.data} cannot be read: {why}.",
+            hint=f"See it with `headwater log show {self._topics.data} {offset}`.",
+        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
-Written = asyncio.Future[int]
+Written = asyncio.Future[Any]
 
 
 class _Gate(asyncio.Lock):

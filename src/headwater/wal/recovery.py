@@ -51,18 +51,18 @@ class Recovered(msgspec.Struct, kw_only=True):
 def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False, skip: int = 0, end: int | None = None) -> Recovered:
     """Errors: `MetaLost`; `Damaged`, also for a snapshot that is ahead of the log, as after a restore of one of the two from a backup.
 
-    `accept_loss`: where something that a table needs is lost, go on with what is left of it. Without ownership, call it as well: an owner
-    that cleans meanwhile makes it begin again. `skip`: so many of the newest snapshots are passed over. `end`: apply the records before
-    this offset alone.
+    `accept_loss`: where something that a table needs is lost, go on with what is left of it. `skip`: so many of the newest snapshots are
+    passed over. `end`: apply the records before this offset alone. Who only looks calls it as well: an owner that cleans meanwhile makes
+    it begin again.
     """
     for _ in range(_TRIES):
         starts = _starts(log, topics)
         try:
-            return _recovered(log, topics, accept_loss, skip, end)
+            return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end)
         except (OffsetGone, Damaged):
             if _starts(log, topics) == starts:
                 raise
-    return _recovered(log, topics, accept_loss, skip, end)
+    return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end)
 
 
 def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
@@ -72,7 +72,7 @@ def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
         return 0, -1
 
 
-def _recovered(log: Log, topics: RegionTopics, accept_loss: bool, skip: int, end: int | None) -> Recovered:
+def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, end: int | None) -> Recovered:
     good, problems = _snapshots(log, topics)
     bounds = log.bounds(topics.data, 0)  # after the snapshots: an owner that writes meanwhile stores only what is in the log already
     stored = sorted((one for one, _ in good), key=lambda one: one.first)
@@ -89,8 +89,13 @@ def _recovered(log: Log, topics: RegionTopics, accept_loss: bool, skip: int, end
         elif one.watermark < bounds.start:
             problems.append(f"the one at {one.first} needs the log from {one.watermark} on, which begins at {bounds.start}")
         else:
-            records = _scanned(log, topics, meta, start=one.watermark, end=end)
-            lost = _cut_off(meta, bounds.start, topics, accept_loss)
+            try:
+                records = _scanned(log, topics, meta, start=one.watermark, end=end)
+            except Damaged as error:
+                if not accept_loss:
+                    raise
+                return _repaired(log, topics, meta, start=bounds.start, problems=[*problems, str(error)])
+            lost = _cut_off(log, topics, meta, start=bounds.start, accept_loss=accept_loss)
             return Recovered(meta=meta, snapshots=stored, records=records, problems=problems + lost, accepted=bool(lost))
     found = _of_wal_on_kafka(log, topics)
     if found is None or found[0] < bounds.start:
@@ -102,7 +107,12 @@ def _recovered(log: Log, topics: RegionTopics, accept_loss: bool, skip: int, end
         return Recovered(meta=left, snapshots=[], records=records, problems=problems + lost, accepted=bool(lost))
     if bounds.start == 0:
         meta = RegionMeta()
-        records = _scanned(log, topics, meta, start=0)
+        try:
+            records = _scanned(log, topics, meta, start=0, end=end)
+        except Damaged as error:
+            if not accept_loss:
+                raise
+            return _repaired(log, topics, meta, start=0, problems=[*problems, str(error)])
         return Recovered(meta=meta, snapshots=[], records=records, problems=problems, accepted=bool(stored))
     left, records, _ = _left(log, topics, bounds.start)
     if not accept_loss:
@@ -145,21 +155,38 @@ def _left(log: Log, topics: RegionTopics, start: int, tables: _Tables | None = N
     return left.meta(), records, left.lost
 
 
-def _cut_off(meta: RegionMeta, start: int, topics: RegionTopics, accept_loss: bool) -> list[str]:
+def _repaired(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, problems: list[str]) -> Recovered:
+    """The state by a log from whose midst records are lost, as after a repair of it. `meta`: up to there; what was flushed stays so."""
+    tables = {number: (table.marked, table.marked, table.watermark) for number, table in meta.tables.items()}
+    left, records, lost = _left(log, topics, start, tables)
+    return Recovered(meta=left, snapshots=[], records=records, problems=problems + lost, accepted=True)
+
+
+def _cut_off(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, accept_loss: bool) -> list[str]:
     """What tables need of the log before its beginning, which nothing of ours removes: by retention, or by somebody's hand.
 
-    With `accept_loss` it is marked. Errors: `Damaged`.
+    With `accept_loss`, what is missing in the midst of it counts as well, and is marked with what lies before. Errors: `Damaged`.
     """
+    there = _offsets(log, topics, max(start, meta.safe_offset)) if accept_loss else None
     lost = []
     for number, table in meta.tables.items():
-        if (safe := table.safe_offset) is not None and safe < start:
-            end = table.marked + int(np.flatnonzero(table.column() < start)[-1]) + 1
-            lost.append(f"table {number} has lost {table.marked} to {end - 1}")
-            if accept_loss:
-                table.mark(end)
+        if there is not None or ((safe := table.safe_offset) is not None and safe < start):
+            column = table.column()
+            gone = np.flatnonzero(column < start if there is None else ~np.isin(column, there))
+            if len(gone):
+                end = table.marked + int(gone[-1]) + 1
+                lost.append(f"table {number} has lost {table.marked} to {end - 1}")
+                if accept_loss:
+                    table.mark(end)
     if lost and not accept_loss:
         raise _lost(topics, start, lost)
     return lost
+
+
+def _offsets(log: Log, topics: RegionTopics, start: int) -> np.ndarray:
+    """Those of all records that are there."""
+    found = [batch.column("offset").to_numpy() for batch in log.scan(topics.data, 0, start)]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
 def _lost(topics: RegionTopics, start: int, lost: Sequence[str]) -> Damaged:

@@ -130,7 +130,7 @@ class Region:
             numbers = self._writer.tables.get(table)
             with self._writer.locked:
                 places = table_places(self._writer.meta, table, SequenceRange(at, last))
-            entries = await EntryReader(self._log, self.topics, places).next_batch()
+            entries = await EntryReader(self._log, self.topics, places, most=_MOVED).next_batch()
             if numbers is None or not entries:  # flushed or dropped meanwhile
                 return last + 1, 0
             if self._writer.tables.get(table) is not numbers:  # claimed anew: a drop that seemed to fail may be in the log

@@ -15,7 +15,7 @@ from headwater.log.epochs import marks
 from headwater.log.layout import decode_headers
 from headwater.spark.tables import PlannedTable, SparkTable, Table
 from headwater.wal.bounds import Included, SequenceRange, sequence_range
-from headwater.wal.entries import EntryPlaces, PlacedEntry, read_places, region_places
+from headwater.wal.entries import EntryPlaces, PayloadReader, PlacedEntry, region_places
 from headwater.wal.layout import MAX_ID, MalformedRecord, RecordKind, decode_key, decode_payloads
 from headwater.wal.region_list import known_region
 from headwater.wal.region_topics import RegionTopics, checked_id, region_named
@@ -30,7 +30,7 @@ OPTIONS = {
 TABLE = pa.decimal128(20, 0)  # tables have numbers up to 2^64-1, and Spark has no unsigned ones
 _TIME = pa.timestamp("us", "UTC")
 _HIGHEST = (1 << 63) - 1  # the highest sequence that the column holds
-_FIRST, _MOST = 16, 4096  # payloads that are read at once: at the beginning, where their size is not known, and at most
+_MOST = 4096  # payloads that are read at once
 _BYTES = 16 << 20  # of payloads that are read at once
 
 
@@ -82,13 +82,11 @@ class LiveEntries(PlannedTable):
     def rows(self, log: Log, part: RegionPart, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
         if known_region(log, self._topics).generation != part.generation:
             raise Conflict(f"Region {self._topics} was deleted and created again while it was read.", hint="Load it again.")
-        at, count = 0, _FIRST
+        reader, at = PayloadReader(log, self._topics, most=_BYTES), 0
         while at < len(part.places):
-            entries = read_places(log, self._topics, part.places.part(at, at + count))
+            entries = reader.read(part.places.part(at, at + _MOST))
             at += len(entries)
             yield _columns(entries)
-            mean = sum(len(placed.entry.payload) for placed in entries) // len(entries) + 1
-            count = min(_MOST, max(1, _BYTES // mean))
 
 
 class RegionRecords(SparkTable):

@@ -63,3 +63,47 @@ async def test_a_record_that_holds_something_else_is_told_each_time(log: Embedde
     for _ in range(2):
         with pytest.raises(Damaged, match="Record 0 of wal_data_7"):
             await reader.next_batch()
+
+
+class Counting:
+    """A log that tells how many bytes each scattered read gave."""
+
+    def __init__(self, log: EmbeddedLog) -> None:
+        self._log, self.read = log, list[int]()
+
+    def read_at(self, topic: str, partition: int, offsets: list[int]) -> list[Record | None]:
+        found = self._log.read_at(topic, partition, offsets)
+        self.read.append(sum(len(record.value or b"") for record in found if record is not None))
+        return found
+
+
+async def test_large_payloads_come_in_smaller_batches_and_all_of_them_come(log: EmbeddedLog) -> None:
+    writer = log.claim(TOPICS.data, 0, part=PART)
+    size = 100_000
+    for number in range(1, 61):
+        writer.append([Record(encode_key(RecordKind.ENTRY, 7, 1, number), encode_payloads([bytes(size)]))])
+    meta, counting = RegionMeta(tables={1: TableMeta(next=61, offsets=range(60))}), Counting(log)
+    reader = EntryReader(counting, TOPICS, table_places(meta, 1, SequenceRange(0, 99)), most=5 * size)  # type: ignore[arg-type]
+    batches = []
+    while entries := await reader.next_batch():
+        batches.append([entry.sequence for entry in entries])
+    assert [sequence for batch in batches for sequence in batch] == list(range(1, 61))
+    assert len(batches) == 10  # the first before the size is known
+    assert max(counting.read[2:]) <= 5 * size + 5
+
+
+async def test_what_is_not_wanted_is_not_read(log: EmbeddedLog) -> None:
+    """Entries are refused by their table, before they are read and decoded."""
+    log.claim(TOPICS.data, 0, part=PART).append(
+        [Record(b"nonsense", b"nonsense"), Record(encode_key(RecordKind.ENTRY, 7, 2, 1), encode_payloads([b"x"]))]
+    )
+    meta = RegionMeta(tables={1: TableMeta(next=2, offsets=[0]), 2: TableMeta(next=2, offsets=[1])})
+    reader = EntryReader(log, TOPICS, region_places(meta, lambda table: table == 2), batch=1)
+    assert [entry.payload async for entry in reader] == [b"x"]
+
+
+async def test_a_record_of_another_region_is_told(log: EmbeddedLog) -> None:
+    log.claim(TOPICS.data, 0, part=PART).append([Record(encode_key(RecordKind.ENTRY, 8, 1, 1), encode_payloads([b"x"]))])
+    reader = EntryReader(log, TOPICS, table_places(RegionMeta(tables={1: TableMeta(next=2, offsets=[0])}), 1, SequenceRange(0, 9)))
+    with pytest.raises(Damaged, match="of region 8"):
+        await reader.next_batch()

@@ -344,3 +344,16 @@ async def test_who_looks_while_the_owner_writes_and_cleans_sees_a_state_that_was
     stop.set()
     await looking
     assert seen > 1
+
+
+async def test_the_older_snapshot_gives_the_same_state_up_to_any_offset(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    for _ in range(3):
+        await region.write(1, [b"x"])
+        await region.snapshot()
+    await region.write(1, [b"y"])
+    await region.close()
+    assert recover(log, TOPICS, skip=1).meta == recover(log, TOPICS).meta == full_scan(log, TOPICS).meta
+    assert recover(log, TOPICS, skip=2).records == 4
+    assert recover(log, TOPICS, end=3).meta == full_scan(log, TOPICS, 3).meta
+    assert full_scan(log, TOPICS, 2).meta.tables[1].next == 3

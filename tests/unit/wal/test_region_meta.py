@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.wal.layout import MalformedRecord, RecordKind
+from headwater.log.arrow import SCHEMA
+from headwater.wal.bounds import SequenceRange
+from headwater.wal.entries import region_places, table_places
+from headwater.wal.fold import RegionFold
+from headwater.wal.layout import EMPTY, MalformedRecord, RecordKind, encode_key
 from headwater.wal.region_meta import RegionChanges, RegionMeta
 from headwater.wal.snapshot import decode_chunk, encode_snapshot, joined
+from headwater.wal.table_meta import TableMeta
 
 ENTRY, MARK, DROP, MOVE = RecordKind
 
@@ -181,3 +187,45 @@ def test_a_copy_is_left_as_it_was() -> None:
     meta.apply_all(in_columns((ENTRY, 1, 2, 1), (MARK, 2, 3, 1), (MOVE, 2, 3, 1), (DROP, 2, 4, 1)), [2, 3, 4, 5])
     assert (copy.watermark, copy.epoch, sorted(copy.tables), copy.live) == (2, 3, [1, 2], 4)
     assert joined([decode_chunk(value) for value in encode_snapshot(copy, 1000)]) == copy
+
+
+# -- large numbers, and many --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [2**63 - 3, 2**63, 2**64 - 12])
+def test_sequences_and_tables_beyond_63_bits_are_counted_and_placed(base: int) -> None:
+    """They do not fit into the columns' usual numbers, which have a sign."""
+    tables = {number: TableMeta(next=base, marked=base - 2, watermark=9, offsets=[7, 8]) for number in (base, 2**64 - 1, *range(1, 9))}
+    meta = joined([decode_chunk(value) for value in encode_snapshot(RegionMeta(watermark=9, tables=tables), 1000)])
+    rows = [(encode_key(ENTRY, 2**64 - 1, table, base + turn), EMPTY) for turn in range(8) for table in tables]
+    column = pa.array([EMPTY] * 200, pa.binary_view())
+    many = pa.RecordBatch.from_arrays(
+        [
+            pa.array(range(9, 9 + len(rows)), SCHEMA.field("offset").type),
+            pa.array([0] * len(rows), SCHEMA.field("timestamp").type),
+            pa.array([key for key, _ in rows], SCHEMA.field("key").type),
+            column[: len(rows)].cast(SCHEMA.field("value").type),
+            pa.nulls(len(rows), SCHEMA.field("headers").type),
+            pa.array([0] * len(rows), pa.uint8()),
+            pa.array([0] * len(rows), pa.uint8()),
+        ],
+        schema=SCHEMA,
+    )
+    RegionFold(meta, "t", 2**64 - 1).apply(many)
+    for number in tables:
+        assert (meta.tables[number].next, meta.tables[number].live) == (base + 8, 10)
+        places = table_places(meta, number, SequenceRange(base - 1, 2**64 - 1))
+        assert places.sequences.tolist() == list(range(base - 1, base + 8))
+    places = region_places(meta)
+    assert sorted(set(places.tables.tolist())) == sorted(tables)
+    assert max(places.sequences.tolist()) == base + 7
+    assert joined([decode_chunk(value) for value in encode_snapshot(meta, 1000)]) == meta
+
+
+@pytest.mark.parametrize("count", [3_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_many_tables_are_stored_in_small_chunks(count: int) -> None:
+    tables = {number: TableMeta(next=3, marked=2, watermark=9, offsets=[number]) for number in range(count)}
+    meta = RegionMeta(watermark=10**6, tables=tables)
+    values = encode_snapshot(meta, 1000)
+    assert len(values) > count // 100
+    assert joined([decode_chunk(value) for value in values]) == meta
