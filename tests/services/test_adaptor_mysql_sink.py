@@ -123,3 +123,20 @@ def test_a_value_that_means_something_else_in_its_column_is_refused(ground: MySQ
         assert refused.value.offset == offset
     write(ground.sink(), [insert(5, id=5, e="b", s="a,b", y=2024, v="true", f=1.23)], 5)
     assert ground.all("SELECT * FROM t") == [(5, "b", "a,b", 2024, "true", 1.23)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        *(("date", one) for one in (Decimal("0.1"), "10.0.0.5/8", "24-02-29", True)),
+        *(("datetime(3)", one) for one in (0.1, "10.0.0.5/8")),
+        *(("time", one) for one in (101, Decimal("1.005"), "1.005", "2024-02-29 10:11:12")),
+        ("year", True),
+        *((kind, 1) for kind in ("uuid", "inet6", "point")),
+    ],
+)
+def test_a_value_that_is_none_of_its_column_is_refused_and_no_outage(ground: MySQLGround, declared: str, value: object) -> None:
+    ground.run(f"CREATE TABLE t (id int PRIMARY KEY, c {declared} NULL)")
+    with pytest.raises(Rejected):
+        write(ground.sink(), [insert(0, id=1, c=value)])
+    assert ground.all("SELECT id FROM t") == []

@@ -194,3 +194,11 @@ def test_a_database_in_which_a_backslash_escapes_gives_the_same_documents(ground
     ground.run(r"INSERT INTO t VALUES (1, '{1.5,2}', '{1.50,2}', 'a\b')")
     source = postgres(f"{ground.uri}?options=-c%20standard_conforming_strings%3Doff")
     assert copied(source, ground.chosen()) == copied(ground.source(), ground.chosen()) != []
+
+
+def test_an_unlogged_table_is_copied_and_not_followed(ground: PostgresGround) -> None:
+    ground.run("CREATE UNLOGGED TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    ground.run(f"CREATE PUBLICATION {ground.name} FOR ALL TABLES")
+    with pytest.raises(BadConfig, match="unlogged"):
+        ground.source(tail=True).plan(ground.chosen(), 1)
+    assert copied(ground.source(), ground.chosen()) == [{"id": 1}]

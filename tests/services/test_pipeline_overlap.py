@@ -112,8 +112,12 @@ def test_a_table_of_mariadb_is_the_same_one_by_another_address(mariadb: str, gro
                 assert cursor.fetchall() == ((1, 1),)
                 followed = a.mysql(uri, tail=True)  # a table that the sink creates would be followed, too
                 assert ground.refuses(followed, a.mysql(uri, create=True), rf"^{NAME}\.", remap({f"{NAME}.a": f"{NAME}.new"}))
+                cursor.execute(f"CREATE DATABASE {NAME}_copy")  # the namespace matches its name, too, but the source reads one database
+                copies = a.mysql(f"{uri}_copy", create=True)
+                assert not ground.refuses(followed, copies, f"^{NAME}", remap({rf"^{NAME}\.": f"{NAME}_copy."}, regex=True))
             finally:
                 cursor.execute(f"DROP DATABASE {NAME}")
+                cursor.execute(f"DROP DATABASE IF EXISTS {NAME}_copy")
 
 
 def test_a_collection_is_the_same_one_by_another_address(mongodb: str, ground: Ground) -> None:

@@ -20,6 +20,7 @@ class Location(msgspec.Struct, frozen=True):
     name: str = ""
     within: bool = False  # all whose names begin with `name`
     chosen: Namespaces | None = None  # all that this expression matches, those that are made later included
+    schema: str = ""  # with `chosen`: only names that begin with this
     folded: bool = False  # names are compared without regard to case
     shared: bool = False  # several sinks of one adaptor may write to it, such as to the file of a database
 
@@ -29,7 +30,7 @@ class Location(msgspec.Struct, frozen=True):
         if self.folded:
             own, name = own.casefold(), name.casefold()
         if self.chosen is not None:
-            return name in self.chosen
+            return name in self.chosen and name.startswith(self.schema.casefold() if self.folded else self.schema)
         return name.startswith(own) if self.within else name == own
 
     def meets(self, other: Location) -> bool:

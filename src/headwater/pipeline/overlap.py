@@ -132,5 +132,5 @@ def refuse(sink: Sink, forbidden: Sequence[Location], namespace: str) -> None:
     except BadInput:  # the sink refuses the message itself
         return
     if any(one.holds(place) for one in forbidden):
-        what = str(sink.adaptor) if not place or (place in (namespace, sink.adaptor.kind) and namespace == _ANY) else place
+        what = str(sink.adaptor) if not place or (namespace == _ANY and (_ANY in place or place == sink.adaptor.kind)) else place
         raise BadConfig(f"Sink {sink.name} would write to {what}, which the same pipeline reads.", hint=_HINT)

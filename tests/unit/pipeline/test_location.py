@@ -20,6 +20,9 @@ from headwater.pipeline.namespaces import Namespaces
         (Location("s", "a/", within=True), Location("s", "ab/", within=True), False),
         (Location("s", chosen=Namespaces("^shop")), Location("s", "shop.a"), True),
         (Location("s", chosen=Namespaces("^shop")), Location("s", "bar.a"), False),
+        (Location("s", chosen=Namespaces("^shop"), schema="shop."), Location("s", "shop.a"), True),
+        (Location("s", chosen=Namespaces("^shop"), schema="shop."), Location("s", "shop_copy.a"), False),
+        (Location("s", chosen=Namespaces("^shop"), schema="Shop.", folded=True), Location("s", "SHOP.a"), True),
     ],
 )
 def test_they_meet_whichever_is_asked(one: Location, other: Location, meet: bool) -> None:

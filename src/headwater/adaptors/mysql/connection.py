@@ -29,7 +29,7 @@ from headwater.core.errors import (
 # Errors about the values in a statement that PyMySQL does not class as data errors: too long, no such value, a check, a trigger's own.
 _DATA = frozenset(
     {1048, 1062, 1118, 1216, 1217, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1416, 1451, 1452, 1526, 1644, 1690, 1697}
-    | {3140, 3141, 3819, 3903, 4025, 4038}
+    | {3140, 3141, 3819, 3903, 4025, 4038, 4078}
 )
 # A name, a type or a count of columns that the server does not take; 4092 and 4161 are MariaDB's.
 _TABLES = frozenset({1059, 1060, 1064, 1069, 1070, 1071, 1074, 1102, 1103, 1113, 1117, 1118, 1166, 1170, 1171, 1300, 4092, 4161})

@@ -71,13 +71,13 @@ def _limit(column: MysqlColumn) -> Keeps | None:
             keeps = column_limits.single if column.kind == "float" else column_limits.double
             return keeps if column.scale is None else column_limits.both(keeps, column_limits.decimals(column.scale))
         case "moment":
-            return column_limits.seconds(column.precision)
+            return column_limits.both(column_limits.dated, column_limits.seconds(column.precision))
         case "time":
-            return column_limits.clock(column.precision)
+            return column_limits.both(column_limits.timed, column_limits.clock(column.precision))
         case "date":
-            return column_limits.day
+            return column_limits.both(column_limits.dated, column_limits.day)
         case "int" if column.data_type == "year":
-            return column_limits.year
+            return column_limits.both(column_limits.no_truth, column_limits.year)
         case "set":
             return column_limits.member(column.members)
         case "text" if column.data_type == "enum":

@@ -64,7 +64,8 @@ class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
             folded = bool(session.one("SELECT @@lower_case_table_names"))
             systems = self.systems(session, writing=False)
         places = [Location(system, name, folded=folded) for system in systems for name in names]
-        return places + [Location(system, chosen=chosen) for system in systems if self.adaptor.tail]
+        own = f"{self._where.database}." if self._where.database else ""
+        return places + [Location(system, chosen=chosen, schema=own) for system in systems if self.adaptor.tail]
 
     def cursor(self, chosen: Namespaces) -> Any:
         return prepare(self._where, chosen)

@@ -17,7 +17,7 @@ from headwater.pipeline.namespaces import Namespaces
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident::text, has_table_privilege(c.oid, 'SELECT'),
        pg_relation_size(c.oid), greatest(c.reltuples, 0)::bigint,
-       c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)
+       c.relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid), c.relpersistence = 'u'
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
   AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relname NOT IN (%s, %s, %s)
@@ -104,6 +104,7 @@ class PostgresTable(SqlTable[PostgresColumn], frozen=True, kw_only=True):
     identity: str = "d"  # the replica identity: d(efault: the key), i(ndex), f(ull), n(othing)
     bytes: int = 0
     replica: tuple[str, ...] = ()  # the columns of the index of the replica identity
+    unlogged: bool = False  # its changes are in no log
     heirs: bool = False  # whether other tables inherit from it: a SELECT returns their rows, too
     deferrable: bool = False  # whether the key is checked at the commit only: ON CONFLICT cannot use such a key
 
@@ -166,6 +167,11 @@ def followable(found: Sequence[PostgresTable]) -> None:
             raise BadConfig(
                 f"The key of {one.namespace} has {', '.join(generated)}, a generated column, which the server does not send with a change.",
                 hint="Choose another key with REPLICA IDENTITY USING INDEX, or a narrower namespace.",
+            )
+        if one.unlogged:
+            raise BadConfig(
+                f"The table {one.namespace} is unlogged, so its changes cannot be followed.",
+                hint=f"ALTER TABLE {one.quoted} SET LOGGED, or choose a narrower namespace.",
             )
         if one.heirs:
             raise BadConfig(
@@ -234,9 +240,10 @@ def _described(session: PostgresSession, rows: list[tuple[Any, ...]]) -> list[Po
             unique=tuple(names for _, _, immediate, names in keys[oid] if immediate),
             replica=next((names for _, replica, _, names in keys[oid] if replica), ()),
             heirs=heirs,
+            unlogged=unlogged,
             deferrable=any(primary and not immediate for primary, _, immediate, _ in keys[oid]),
         )
-        for oid, schema, name, partitioned, identity, _, size, count, heirs in rows
+        for oid, schema, name, partitioned, identity, _, size, count, heirs, unlogged in rows
     ]
 
 

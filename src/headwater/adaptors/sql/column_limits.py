@@ -19,6 +19,8 @@ Keeps = Callable[[Any], bool]  # of a value in the message's form
 
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?")
 _DAY = re.compile(r"\d[-/.]\d{1,2}[-/.]\d")  # a date, in the order of any country
+_FIRST_DAY = 10_000_101
+_YEAR = re.compile(r"\s*\d{4}")
 _MICROS = 6  # digits behind the second that a server keeps at most
 _SHORTEST, _LONGEST = 6, 9  # digits that a single float always has, and that tell every one from the next
 
@@ -104,6 +106,26 @@ def clock(places: int) -> Keeps:
 def text(value: Any) -> bool:
     """Whether a value is text: a number would count as something else."""
     return isinstance(values.native(value), str)
+
+
+def no_number(value: Any) -> bool:
+    """Whether a value is no number, nor a truth value: the server would take it for a date or a time of day."""
+    return type(value) not in (int, float, bool, Decimal)
+
+
+def dated(value: Any) -> bool:
+    """Whether a value is a moment, or text or an integer that begins with a year.
+
+    The server would choose a century, take 0.1 for a date without a day, or find a date in 10.0.0.5/8.
+    """
+    if type(value) is str:
+        return _YEAR.match(value) is not None
+    return no_number(value) or (type(value) is int and value >= _FIRST_DAY)
+
+
+def timed(value: Any) -> bool:
+    """Whether a value is no number, in text or not, of which the server would make hours, minutes and seconds."""
+    return no_number(value) and (type(value) is not str or values.number(value) is None)
 
 
 def no_truth(value: Any) -> bool:

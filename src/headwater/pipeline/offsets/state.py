@@ -114,6 +114,7 @@ class ReaderState(ReadingPosition, frozen=True, kw_only=True):
 
     plan: dict[str, Any]
     begun: int  # the log's end when the plan was made: the copy's records lie behind it
+    log: str = ""  # as `Control.identity`: the log that it is read into; empty where an older version has planned
     anew: int = 0  # the log's end when all of the source was last read anew: what came before may be gone from it
 
     @property

@@ -21,7 +21,7 @@ from headwater.pipeline.piece_size import pieces_up_to
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
 from headwater.pipeline.running.pieces import FOLLOWING, Copied, CopyWork, append, complete_records, copy_slice, positions_in
 from headwater.pipeline.running.round_progress import RoundProgress
-from headwater.pipeline.running.run_record import older_offsets
+from headwater.pipeline.running.run_record import older_log, older_offsets
 from headwater.pipeline.running.source_review import SourceReview, changed_source
 from headwater.pipeline.running.visibility import unseen_source
 from headwater.pipeline.running.work import CopyProgress
@@ -146,13 +146,8 @@ class SourceReader:
         if self._run.overlap is not None:
             self._run.overlap.check_log(self._run.log, [self._run.topic, self._control.topic])
         if known is not None and self._again is not True:
-            if known.upto > (end := self._run.end()):
-                raise Differs(
-                    f"The source {self._pipeline.source_name} was read into the log up to message {known.upto - 1}, and the log ends "
-                    f"before message {end}. The log is older than its offset log: was it restored from a copy?",
-                    hint="Put the newer log back, or read the source anew from its beginning with "
-                    f"`headwater pipeline run {self._control.state.file} --again`.",
-                )
+            if known.upto > (end := self._run.end()) or known.log not in ("", self._control.identity()):
+                raise older_log(self._control, self._pipeline.source_name, known, end)
             claims = self._control.state.run.claims if self._control.state.run is not None else ()
             found: dict[int, CopyProgress] = {}
             for one in positions_in(self._run.log, self._run.topic, known.upto, claims, known.lent):
@@ -185,6 +180,7 @@ class SourceReader:
             begun=end,
             anew=anew,
             upto=end,
+            log=self._control.identity(),
             cursor=plan.cursor,
             copied=not isinstance(adaptor, CanCopy),
             lent=known.lent if known is not None else (),  # the records of earlier copies still count

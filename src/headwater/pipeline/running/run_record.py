@@ -17,7 +17,7 @@ from headwater.pipeline.offsets.claims import claimed
 from headwater.pipeline.offsets.compaction import is_compacted
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import Change, RunInfo, RunState, SinkState, State
+from headwater.pipeline.offsets.state import Change, ReaderState, RunInfo, RunState, SinkState, State
 from headwater.pipeline.running.pieces import positions_in
 from headwater.pipeline.stored_definition import StoredDefinition
 
@@ -42,6 +42,17 @@ def older_offsets(control: Control, why: str, file: str = "") -> Differs:
         "restored from a copy? Nothing was read.",
         hint="Put the newer offset log back. Or read the source anew from its beginning. Sinks that do not upsert then get a second time "
         f"what they have:\n    headwater pipeline run {file or control.state.file} --again",
+    )
+
+
+def older_log(control: Control, source: str, known: ReaderState, end: int) -> Differs:
+    """The error of a message log, with its `end`, that is not the one that the source was read into, or lacks a part of it."""
+    lacks = f"and the log ends before message {end}. The log is older than its offset log: was it restored from a copy?"
+    other = "and the log is another one: was it deleted and created again?"  # it may be as long by now, if only by the claims of runs
+    return Differs(
+        f"The source {source} was read into the log up to message {known.upto - 1}, {lacks if known.upto > end else other}",
+        hint="Put the newer log back, or read the source anew from its beginning with "
+        f"`headwater pipeline run {control.state.file} --again`.",
     )
 
 

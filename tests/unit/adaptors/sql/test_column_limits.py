@@ -58,6 +58,12 @@ def at(text: str) -> dict[str, str]:
         ),
         (column_limits.letters(3), ["abc", "a  ", "abcd", 12345], ["abc ", "a    "]),  # the server refuses letters beyond the length
         (column_limits.text, ["1 day", {"$oid": "507f1f77bcf86cd799439011"}], [5, 1.5, True]),
+        (
+            column_limits.dated,
+            [at("2024-02-29T12:00:00Z"), "2024-02-29", 20240229, None],
+            [1, 0.1, True, Decimal("0.1"), "10.0.0.5/8", "24-2-29"],
+        ),
+        (column_limits.timed, ["12:30", None], [101, 1.005, "101", "1.005", True]),
         (column_limits.no_truth, ["a", 1], [True, False]),
         (MEMBERS, ["a", "7", "unknown"], [1, "1", True, Decimal("1.0")]),
         (column_limits.year, [2024, "2024", 0, "no"], [24, "24", "0", Decimal("24.0")]),

@@ -13,11 +13,12 @@ from ground import gone, piped, prepared, rows
 
 from headwater.core.errors import Differs, HeadwaterError, Unreachable
 from headwater.core.settings import Settings, SparkSettings
-from headwater.log import Log
+from headwater.log import Log, Record, TopicSettings
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode
 from headwater.pipeline.adaptor import About
 from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.message import Op
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.offsets.control import Control, log_topic, offsets_topic
 from headwater.pipeline.offsets.ownership import PART
@@ -337,6 +338,19 @@ def test_the_log_stays_within_its_limit_but_for_a_piece(log: Log, tmp_path: Path
     )
     SourceReader(pipeline, context, log.claim(log_topic("p"), 0, part=PART), lag=lag).run()
     assert 1 << 20 <= sizes[-1] <= (1 << 20) + (1 << 17) + len(line)
+
+
+def test_a_log_that_was_created_again_is_not_gone_on_with_however_long_it_is(log: Log, tmp_path: Path) -> None:
+    """Each run's claim may be a record: refused runs alone make a new log as long as the old one was."""
+    pipeline = piped(tmp_path, {"out": file("stdout://")})
+    assert gone(log, tmp_path, pipeline).state == "done"
+    log.delete_topic(log_topic("p"), part=PART)
+    log.create_topic(log_topic("p"), settings=TopicSettings(), part=PART)
+    log.claim(log_topic("p"), 0, part=PART).append([Record(b"t", b"{}", op=Op.NOOP)] * 9)
+    with pytest.raises(Differs, match="the log is another one"):
+        gone(log, tmp_path, pipeline)
+    assert gone(log, tmp_path, pipeline, again=True).state == "done"
+    assert gone(log, tmp_path, pipeline).state == "done"
 
 
 def test_a_log_that_is_older_than_what_was_read_is_not_gone_on_with(log: Log, tmp_path: Path) -> None:
