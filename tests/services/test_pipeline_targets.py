@@ -91,3 +91,16 @@ def test_a_target_belongs_to_one_log_until_another_takes_it_over(log: Log, tmp_p
     PipelineOperations(log, "p").mark("s", -1, why="back again")
     assert gone(log, tmp_path, pipeline, take_over=["s"]).state == "done"
     assert set(ground.ids()) >= set(range(10))
+
+
+def test_a_prefix_without_its_notes_is_not_said_to_lack_what_it_may_have(log: Log, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    store = Store(request.getfixturevalue("s3"))
+    pipeline = piped(tmp_path, {"s": store.adaptor("out/")})
+    assert gone(log, tmp_path, pipeline).state == "done"
+    (note,) = [key for key in store.keys("out/") if key.endswith("owner.json")]
+    store.client.delete_object(Bucket=store.bucket, Key=note)
+    before = store.keys("out/")
+    with pytest.raises(Differs, match="is not empty, and has no notes of sink s any more, which has taken 0-9") as error:
+        gone(log, tmp_path, pipeline)
+    assert store.keys("out/") == before
+    assert "replay" not in error.value.hint

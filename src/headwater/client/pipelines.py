@@ -129,6 +129,8 @@ class OnePipeline:
         for name, given in (("data", data), ("set", set)):
             if given is not None and not isinstance(given, Mapping):
                 raise BadInput(f"`{name}` is {given!r:.60}, which has no fields.", hint=f'Write it such as {name}={{"price": 5}}.')
+        if isinstance(unset, str):  # each of its letters would be taken for a field
+            raise BadInput(f"`unset` is the text {unset!r:.60}, not a list of fields.", hint=f"Write it such as unset=[{unset!r:.60}].")
         request = ask.EditMessage(
             pipeline=self.name,
             offset=offset,

@@ -160,7 +160,7 @@ def reason_missing() -> BadInput:
 
 def check_reason(why: str | None) -> str:
     """The reason. Errors: `BadInput` where there is none."""
-    if why is None or not re.search(NOT_BLANK, why):
+    if not isinstance(why, str) or not re.search(NOT_BLANK, why):
         raise reason_missing()
     return why
 

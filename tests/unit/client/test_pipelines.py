@@ -79,6 +79,7 @@ async def test_pipelines_are_no_list_and_have_names(door: Pipelines) -> None:
         (lambda shop: shop.offset(5), "5 is no name of a sink"),
         (lambda shop: shop.edit(1, "a", why="w"), "`data` is 'a'"),
         (lambda shop: shop.edit(1, set=[1], why="w"), r"`set` is \[1\]"),
+        (lambda shop: shop.edit(14, unset="price", why="x"), "`unset` is the text 'price', not a list of fields"),
     ],
 )
 async def test_values_of_a_wrong_type_are_bad_input(shop: OnePipeline, call: Callable[[Any], Awaitable[Any]], says: str) -> None:

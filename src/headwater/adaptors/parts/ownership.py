@@ -24,7 +24,8 @@ class PartsOwnership:
         except msgspec.DecodeError as error:
             raise Damaged(
                 f"The note of who owns {self._store.where} ({self._note}) cannot be understood: {error}.",
-                hint="Put it back from a copy, or move the place away and deliver everything again: `headwater pipeline offset NAME mark`.",
+                hint="Put it back from a copy. Or move what is there away, with the hidden folder of notes, and deliver everything again:\n"
+                f"    headwater pipeline offset {self._me.name} mark {self._me.sink} -1 --why ...",
             ) from error
 
     def mine(self) -> bool:

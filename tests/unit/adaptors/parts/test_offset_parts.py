@@ -188,8 +188,9 @@ def test_parts_without_messages_are_noted_gathered_and_forgotten(
 @pytest.mark.parametrize("name", ["empty.json", "owner.json"])
 def test_a_note_that_cannot_be_understood_is_named(store: MemoryStore, parts: OffsetParts, name: str) -> None:
     store.write(f"work/{name}", b"\x00\x00")
-    with pytest.raises(Damaged, match=rf"{name}.* cannot be understood"):
+    with pytest.raises(Damaged, match=rf"{name}.* cannot be understood") as error:
         parts.held() if name != "owner.json" else PartsOwnership(store, "work/owner.json", "p#1", "s").found()
+    assert name != "owner.json" or "headwater pipeline offset p mark s -1 --why" in error.value.hint
 
 
 def test_what_was_sent_again_goes_aside_with_the_parts_that_come_again(store: MemoryStore, parts: OffsetParts) -> None:
