@@ -348,8 +348,8 @@ def test_errors_of_check_and_repair_are_ours(memory_path: Path, name: str) -> No
 def test_a_description_of_a_newer_headwater_is_no_damage(memory_path: Path) -> None:
     fill(memory_path, 0, 3)
     path = memory_path / "log" / "t" / "topic.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with opened(memory_path) as log, pytest.raises(NewerFormat, match="format 2"):
+    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
+    with opened(memory_path) as log, pytest.raises(NewerFormat, match="format 3"):
         log.topic("t")
 
 
