@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -146,6 +147,24 @@ def test_two_processes_of_one_directory_find_the_owner(home: Program) -> None:
         assert again.write(1, [b"here again"]) == 5
 
 
+def test_a_stopped_owner_loses_its_region_only_to_a_take_over(home: Program) -> None:
+    done(home, "create", "7")
+    with headwater.open_blocking(home.data) as before, SpawnedServer(home.data) as server:
+        assert httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["a"]}, trust_env=False).status_code == 201
+        server.signal(signal.SIGSTOP)
+        taken = before.wal("wal").open(7, take_over=True)
+        assert taken.write(1, [b"b"]) == 2
+        server.signal(signal.SIGCONT)
+        late = httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["late"]}, trust_env=False, timeout=30)
+        assert (late.status_code, late.json()["code"]) == (409, "fenced")
+        again = httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["late"]}, trust_env=False)
+        assert (again.status_code, again.json()["code"]) == (421, "not-owner")
+        assert [entry.payload for entry in taken.scan()] == [b"a", b"b"]
+        assert "headwater_wal_fenced_total 1.0" in httpx2.get(f"{server.url}/metrics", trust_env=False).text
+        taken.close()
+        assert done(home, "write", "7", "1", "c").lines[0]["sequence"] == 3
+
+
 async def test_nothing_acknowledged_is_missing_after_the_server_was_killed(tmp_path: Path) -> None:
     data, acknowledged = tmp_path / "data", dict[int, int]()
     server = SpawnedServer(data)
@@ -217,7 +236,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
         ("GET", f"{NONE}/{name}", {}, 404, "region-not-found")
         for name in ("tables", "scan", "why", "events", "tables/1", "tables/1/entries")
     ),
-    *(("POST", f"{NONE}/{name}", {}, 404, "region-not-found") for name in ("open", "take-over", "close", "clean", "recover")),
+    *(("POST", f"{NONE}/{name}", {}, 404, "region-not-found") for name in ("open", "take-over", "close", "clean", "recover", "verify")),
     ("POST", f"{NONE}/tables/1/entries", {"json": {"payloads": ["x"]}}, 404, "region-not-found"),
     ("POST", f"{NONE}/tables/1/mark", {"json": {"sequence": 1}}, 404, "region-not-found"),
     ("POST", f"{NONE}/tables/1/move", {}, 404, "region-not-found"),

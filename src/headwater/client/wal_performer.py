@@ -19,7 +19,7 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, HeadwaterError, UnknownTable
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
-from headwater.log import Log
+from headwater.log import Log, Topic
 from headwater.log.json_form import show_bytes, show_settings
 from headwater.log.record import TopicSettings
 from headwater.wal import answers, operations
@@ -128,9 +128,13 @@ class WalPerformer:
                 raise outcome
 
     async def _serve(self) -> None:
-        log = await self._log.open()
+        log, found = await self._log.open(), list[tuple[RegionTopics, Topic]]()
         # On Kafka a region is owned by whom its calls come to first: opening all of them would take them from other servers' reach.
-        found = await asyncio.to_thread(region_list, log) if log.engine == "embedded" else []
+        if log.engine == "embedded":
+            try:
+                found = await asyncio.to_thread(region_list, log)
+            except HeadwaterError as error:
+                _logger.warning("The regions were not listed, and are opened with their first call: %s", error)
         turns = asyncio.Semaphore(_AT_ONCE)
 
         async def opened(topics: RegionTopics) -> None:

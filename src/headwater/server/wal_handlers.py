@@ -20,7 +20,7 @@ from headwater.server.stream import EventStream, LineStream
 from headwater.wal.answers import RegionEvent, ShownEntry
 from headwater.wal.entries import EntryReader, LogEntry
 from headwater.wal.layout import MAX_ID
-from headwater.wal.operations import WAL, WRITE, FollowRegion, ReadEntries, ScanRegion, WriteEntries
+from headwater.wal.operations import VERIFY, WAL, WRITE, FollowRegion, ReadEntries, RegionRequest, ScanRegion, WriteEntries
 from headwater.wal.payloads import RAW, PayloadForm, check_payloads, read_payloads
 from headwater.wire import json
 
@@ -113,6 +113,12 @@ class WalHandlers:
             left = None if left is None else left - len(entries)
             yield chunk
             del chunk, entries
+
+    async def verify(self, call: Call) -> ASGIApp:
+        request: RegionRequest = await call.request()
+        request.check()
+        await self._performer.check(request)  # an unknown region is an error answer, not a job that fails
+        return await self._handlers.job(VERIFY, call)
 
     # -- events -----------------------------------------------------------------------------------------------
 

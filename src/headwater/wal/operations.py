@@ -37,7 +37,7 @@ from headwater.wire.operation import DryRun, Operation, Paging, Request, Role, S
 from headwater.wire.part import PartDefinition
 
 EVENT_ID = "^[0-9]{1,18}$"
-_DURATION = "^[0-9]{1,9}(?:\\.[0-9]{1,3})?(?:ms|s|m|h|d)$"
+_DURATION = "^[1-9][0-9]{0,8}(?:\\.[0-9]{1,3})?(?:ms|s|m|h|d)$"
 _TABLES = re.compile(r"^[0-9]{1,20}(?:,[0-9]{1,20})*$")
 Namespace = Annotated[str, described("The namespace of the region.", pattern="^[A-Za-z0-9][A-Za-z0-9.-]{0,99}$")]
 RegionNumber = Annotated[int, described("The number of the region, from 0 to 2^64-1: /wal/wal/7", unsigned=True)]
@@ -149,7 +149,10 @@ class WriteEntries(TableRequest, frozen=True, kw_only=True):
     @property
     def seconds(self) -> float | None:
         """Errors: `BadInput` for what is no duration."""
-        return None if self.timeout is None else Duration.parse(self.timeout).seconds
+        waits = None if self.timeout is None else Duration.parse(self.timeout)
+        if waits == 0:
+            raise BadInput("A timeout of nothing leaves no time to write.", hint="Give such as 5s, or leave it out.")
+        return None if waits is None else waits.seconds
 
     def check(self) -> None:
         super().check()
@@ -330,7 +333,7 @@ TABLES = Operation(
     answer=list[answers.TableState],
     role=Role.READER,
     says="Every table of a region, sorted by number.",
-    paging=Paging(by=("table",), usual=1000, most=10_000),
+    paging=Paging(by=("table",), usual=1000, most=10_000, numbered=True),
     errors=_KNOWN,
 )
 SEQUENCE_NUM = Operation(

@@ -68,6 +68,8 @@ class Paging(msgspec.Struct, frozen=True):
     by: tuple[str, ...] = ()
     usual: int = 1000
     most: int = 10_000
+    numbered: bool = False
+    """The only field of the order is a number."""
 
 
 class Reply(msgspec.Struct, Generic[A], frozen=True):

@@ -133,7 +133,11 @@ def shape_of(operation: Operation[R, Any]) -> RequestShape[R]:
 
 def paging_parameters(paging: Paging) -> tuple[Parameter, Parameter]:
     """The parameters that cut a list into pages."""
-    pattern = "/".join(["[A-Za-z0-9][A-Za-z0-9._-]{0,248}"] * (len(paging.by) - 1) + ["[0-9]{1,20}"]) if len(paging.by) != 1 else ""
+    pattern = (
+        "/".join(["[A-Za-z0-9][A-Za-z0-9._-]{0,248}"] * (len(paging.by) - 1) + ["[0-9]{1,20}"])
+        if len(paging.by) != 1 or paging.numbered
+        else ""
+    )
     text = "Go on where the page before ended: its `next`."
     cursor = Parameter(field="cursor", name="cursor", place="query", text=text, pattern=f"^{pattern}$" if pattern else "")
     limit = Parameter(

@@ -39,6 +39,18 @@ def test_topics_verbs_and_adaptors(home: Path) -> None:
     assert offered(home, "pipeline", "about", "sq") == ["sqlite"]
 
 
+def test_regions_and_their_tables(home: Path) -> None:
+    with headwater.open_blocking(home / "data") as hw:
+        for number in (7, 12):
+            hw.wal("wal").create(number)
+        hw.wal("manifest").create(7)
+        hw.wal("wal")[7].write(31, [b"x"])
+    assert offered(home, "wal", "tables", "wal/") == ["wal/12", "wal/7"]
+    assert offered(home, "wal", "why", "m") == ["manifest/7"]
+    assert offered(home, "wal", "read", "7", "") == ["31"]
+    assert offered(home, "wal", "read", "x", "") == []
+
+
 def test_a_tab_shows_no_error_and_makes_nothing(tmp_path: Path) -> None:
     assert offered(tmp_path, "log", "show", "") == []
     assert offered(tmp_path, "pipeline", "step", "shop", "") == []

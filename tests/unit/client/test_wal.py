@@ -15,8 +15,8 @@ from headwater.client.forwarding import ForwardingBackend
 from headwater.client.local import local_log
 from headwater.client.local_backend import LocalBackend
 from headwater.client.remote import remote_log
-from headwater.client.wal import OneRegion, WriteAheadLog
-from headwater.client.wal_performer import WalPerformer
+from headwater.client.wal import OneRegion, WalNamespace, WriteAheadLog
+from headwater.client.wal_performer import WalPerformer, closes, opens
 from headwater.core.clock import SystemClock
 from headwater.core.errors import (
     AlreadyExists,
@@ -33,6 +33,7 @@ from headwater.core.errors import (
     UnknownTable,
 )
 from headwater.core.settings import Settings
+from headwater.log.record import Bounds
 from headwater.testing.app import app_over
 from headwater.testing.scripted import served
 from headwater.wal.answers import TableMarked
@@ -364,3 +365,35 @@ def test_plain_code_uses_it_without_await(data: Path) -> None:
         with pytest.raises(Closed):
             region.write(1, [b"c"])
         assert [one.region for one in hw.wal("wal").regions()] == [7]
+
+
+async def test_a_server_opens_its_regions_at_its_start_and_cleans_them(data: Path) -> None:
+    async with headwater.open(data, create=True) as hw:
+        for number in (1, 2):
+            region = await hw.wal("wal").open(number, create=True)
+            await region.write(1, [b"x"])
+            await region.mark_delete_up_to(1, 1)
+    log = local_log(Settings(), data, SystemClock())
+    serving = WalPerformer(log=log, address="http://127.0.0.1:9")
+    await opens(serving, log)
+    wal = await serving.manager("wal")
+    for _ in range(1000):
+        if [await log.bounds(f"wal_data_{number}", 0) for number in (1, 2)] == [Bounds(2, 2), Bounds(2, 2)]:
+            break
+        await asyncio.sleep(0.01)
+    assert wal.regions() == [1, 2]
+    async with headwater.open(data) as hw:
+        with pytest.raises(NotOwner) as refused:
+            await serving_only(hw).open(1)
+    assert refused.value.address == "http://127.0.0.1:9"
+    await closes(serving, log)
+    await log.aclose()
+    async with headwater.open(data) as hw:
+        assert (await hw.wal("wal")[1].recover(dry_run=True)).records == 0
+
+
+def serving_only(hw: headwater.Headwater) -> WalNamespace:
+    """A namespace that goes to no other process."""
+    backend = hw.wal._backend
+    assert isinstance(backend, ForwardingBackend)
+    return WriteAheadLog(backend.near)("wal")

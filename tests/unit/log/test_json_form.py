@@ -206,3 +206,10 @@ def test_a_line_of_a_command_is_told_without_http() -> None:
     assert "openapi" not in no.value.hint
     with pytest.raises(BadInput, match="surrogate"):
         wire.read_line(b'{"value": "\\ud800"}')
+
+
+def test_binary_is_read_back_and_nothing_else_is_binary() -> None:
+    assert wire.binary_of(wire.show_bytes(b"\x00\xff", "binary")) == b"\x00\xff"
+    for wrong in ("text", None, {}, {"$binary": 5}, {"$binary": "?"}, {"$binary": "", "more": 1}):
+        with pytest.raises(BadInput):
+            wire.binary_of(wrong)

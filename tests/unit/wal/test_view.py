@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 from tests.unit.wal.conftest import TOPICS, OpenRegion
 
@@ -7,7 +10,9 @@ from headwater.core.errors import Damaged, MetaLost, OffsetGone, RegionNotFound
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.verification import verify
 from headwater.wal.view import RegionView, StateCounts, snapshot_states, statistics, table_states
+from headwater.wal.why import pins_of, why
 
 pytestmark = pytest.mark.anyio
 
@@ -79,3 +84,35 @@ async def test_a_lost_beginning_is_told_and_may_be_accepted(log: EmbeddedLog, op
         view.recovered()
     assert issubclass(MetaLost, Damaged)
     assert [(one.table, one.last, one.live) for one in table_states(view.recovered(accept_loss=True).meta)] == [(1, 3, 1)]
+
+
+async def test_looks_are_of_one_moment_while_an_owner_writes_and_cleans(log: EmbeddedLog, opened: OpenRegion) -> None:
+    """Each look is a state that the region had: every table holds what lies between its marks and its end, and none goes back."""
+    region, view, over, seen = await opened(), RegionView(log, TOPICS), threading.Event(), list[int]()
+
+    def looks() -> None:
+        last = dict[int, int]()
+        while not over.is_set():
+            state = view.recovered().meta
+            assert verify(view).live >= 0
+            why(log, TOPICS, pins_of(state))
+            for number, table in state.tables.items():
+                assert table.next >= last.get(number, 1)
+                last[number] = table.next
+                assert table.live == table.next - table.marked
+            seen.append(state.watermark)
+
+    looking = asyncio.create_task(asyncio.to_thread(looks))
+    for turn in range(60):
+        if looking.done():
+            break
+        for table in (1, 2, 3):
+            await region.write(table, [b"x" * 100] * 3)
+            if turn > 3:
+                await region.mark_delete_up_to(table, 3 * turn - table)
+        if turn % 3 == 0:
+            await region.clean()
+    over.set()
+    await looking
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 1

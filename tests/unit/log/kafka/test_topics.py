@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log.kafka.topics import FRAMING, SMALLEST_SEGMENT, configs_of, held, settings_of
+from headwater.log.kafka.topics import FRAMING, SMALLEST_SEGMENT, configs_of, held, retention_of, settings_of
 from headwater.log.record import TopicSettings
 
 SETTINGS = st.builds(
@@ -48,3 +48,11 @@ def test_a_foreign_topic_is_described_as_near_as_can_be() -> None:
     assert settings_of(usual) == TopicSettings(segment=1 << 30, period=604_800_000, max_record=1_048_588 - FRAMING)
     assert settings_of({**usual, "max.message.bytes": "0"}).max_record == 1
     assert settings_of({**usual, "max.message.bytes": str(1 << 30)}).max_record == 48 << 20
+
+
+def test_what_removes_records_by_itself_is_told() -> None:
+    ours = configs_of(TopicSettings(), 1)
+    assert retention_of(ours) == ""
+    assert retention_of({**ours, "retention.ms": "604800000"}) == "retention.ms=604800000"
+    assert retention_of({**ours, "retention.bytes": "1000"}) == "retention.bytes=1000"
+    assert retention_of({**ours, "cleanup.policy": "compact,delete"}) == "cleanup.policy=compact,delete"
