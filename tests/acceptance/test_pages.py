@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from forked_program import ForkedProgram
 
+from headwater.core.config import load
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -106,6 +108,38 @@ def test_the_tutorial_of_pipelines(tmp_path: Path, forked_program: ForkedProgram
     assert len(found) > 12
     for command, written in found:
         expect(command, written, tmp_path, forked_program.bin)
+
+
+def test_the_tutorial_of_regions(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "tutorial" / "write-ahead.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "engine.py").write_text(program)
+    found = list(steps(page))
+    assert len(found) > 6
+    for command, written in found:
+        expect(command, written, tmp_path, forked_program.bin)
+
+
+def test_how_to_find_what_pins_a_log(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "how-to" / "find-what-pins-a-log.md"
+    found = list(steps(page))
+    assert len(found) > 9
+    for command, written in found:
+        expect(command, written, tmp_path, forked_program.bin)
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert re.fullmatch(r"42 1 52 \S+Z\n", ran.stdout), ran.stdout + ran.stderr
+    (settings,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "headwater.toml").write_text(settings)
+    assert {"wal.wal.pin_limit", "wal.wal.clean_period"} <= {
+        key for key, _, origin in load(cwd=tmp_path, environ={}).shown() if origin.kind == "file"
+    }
+
+
+def test_the_page_on_regions(tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "explanation" / "regions.md").read_text(), re.DOTALL)
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "12 1 b'row 1'\n12 2 b'row 2'\n", ran.stderr
 
 
 @pytest.fixture

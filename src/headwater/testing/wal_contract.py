@@ -19,6 +19,14 @@ from headwater.wal.bounds import Excluded, Included
 from headwater.wal.recovery import full_scan, recover
 from headwater.wal.region import Region, TableMark, create_region, open_region
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.spark_tables import LiveEntries, RegionPart, RegionRecords, region_table
+
+
+def spark_rows(table: LiveEntries, log: Log, part: RegionPart) -> list[tuple[int, int, bytes]]:
+    """Table, sequence and payload of what a task of Spark is given."""
+    names = ["table", "sequence", "payload"]
+    cells = [zip(*(columns[name].to_pylist() for name in names), strict=True) for columns in table.rows(log, part, names)]
+    return [(int(number), sequence, payload) for batch in cells for number, sequence, payload in batch]
 
 
 @pytest.mark.anyio
@@ -329,3 +337,35 @@ class RegionContract(RegionSurviving):
         assert await region.write(1, [b"b"]) == 2
         assert await region.write(MAX, [b""]) == 1
         assert await rows(region.scan()) == [(1, 1, b"a"), (1, 2, b"b"), (MAX, 1, b"")]
+
+    # -- as tables of Spark ---------------------------------------------------------------------------------------
+
+    async def test_spark_is_given_what_is_live_and_never_fewer_rows(self, log: Log, topics: RegionTopics, opened: Open) -> None:
+        region = await opened()
+        await region.write(1, numbered(1, 10))
+        await region.write(MAX, numbered(1, 3))
+        await region.mark_delete_up_to(1, 4)
+        await region.move(MAX)
+        table = region_table(str(topics), {})
+        assert isinstance(table, LiveEntries)
+        parts = await asyncio.to_thread(table.plan, log, 5)
+        expected = sorted(await rows(region.scan()))
+        assert len(parts) == 2
+        assert await asyncio.to_thread(lambda: sorted(row for part in parts for row in spark_rows(table, log, part))) == expected
+        await region.mark_delete_up_to(1, 10)
+        await region.clean()
+        with pytest.raises(OffsetGone):
+            await asyncio.to_thread(lambda: [row for part in parts for row in spark_rows(table, log, part)])
+
+    async def test_spark_is_given_every_record_with_its_kind(self, log: Log, topics: RegionTopics, opened: Open) -> None:
+        region = await opened()
+        await region.write(1, numbered(1, 2))
+        await region.mark_delete_up_to(1, 1)
+        await region.move(1)
+        await region.drop_table(1)
+        table = region_table(str(topics), {"view": "log", "table": "1"})
+        assert isinstance(table, RegionRecords)
+        kinds: list[str] = []
+        for batch in await asyncio.to_thread(lambda: list(log.scan(topics.data, 0, 0))):
+            kinds += table.rows(0, batch, ["kind"])["kind"].to_pylist()
+        assert kinds == ["entry", "entry", "mark", "move", "drop"]

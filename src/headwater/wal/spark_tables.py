@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -112,30 +112,20 @@ class RegionRecords(SparkTable):
         known_region(log, self._topics)
 
     def rows(self, partition: int, batch: pa.RecordBatch, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
-        rows: list[_Row] = []
+        rows: list[tuple[Any, ...]] = []  # in the order of the schema
         columns = (batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value", "headers"))
         for offset, timestamp, key, value, headers in zip(*columns, strict=True):
             epoch = None if headers is None else next((one for one in marks(decode_headers(headers)) if one is not None), None)
             for kind, table, sequence, payload in _said(self._topics.region, key, value):
                 if self._has(table, sequence):
-                    rows.append(_Row(kind, table, sequence, offset, timestamp, payload, epoch))
-        made = zip(_Row._fields, zip(*rows, strict=True) if rows else [()] * len(_Row._fields), strict=True)
-        return {name: _column(self.schema.field(name).type, cells) for name, cells in made if name in wanted}
+                    rows.append((kind, table, sequence, offset, timestamp, payload, epoch))
+        cells = zip(*rows, strict=True) if rows else [()] * len(self.schema)
+        return {field.name: _column(field.type, column) for field, column in zip(self.schema, cells, strict=True) if field.name in wanted}
 
     def _has(self, table: int | None, sequence: int | None) -> bool:
         if table is None or sequence is None:  # no record of a table
             return self._choice.tables is None and self._choice.sequences == SequenceRange(0, MAX_ID)
         return self._choice.has(table) and self._choice.sequences.first <= sequence <= self._choice.sequences.last
-
-
-class _Row(NamedTuple):
-    kind: str
-    table: int | None
-    sequence: int | None
-    offset: int
-    timestamp: int
-    payload: bytes | None
-    epoch: int | None
 
 
 def region_table(name: str, options: Mapping[str, str]) -> Table:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 from quick_spark import quick
 from tests.unit.wal.conftest import TOPICS, OpenRegion
 
 import headwater
-from headwater.core.errors import BadBounds, BadInput, Conflict, OffsetGone, RegionNotFound
+from headwater.core.errors import BadBounds, BadInput, Conflict, OffsetGone, RegionNotFound, Unsupported
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.epochs import CLAIM, EPOCH, epoch_at, mark
 from headwater.log.record import Record, TopicSettings
@@ -233,6 +234,15 @@ class TestOptions:
             read_options({"path": "wal:7", "data": "d", "fromsequense": "1"}, OPTIONS)
         assert raised.value.hint == "Did you mean fromSequence?"
 
+    def test_what_is_live_cannot_be_streamed(self, tmp_path: Path) -> None:
+        from headwater.spark.source import Source
+
+        live, records = (Source({"path": "wal:7", "data": str(tmp_path), "view": view}) for view in ("live", "log"))
+        with pytest.raises(Unsupported, match="cannot be streamed: what is live now is not what was live before") as raised:
+            live.streamReader(from_arrow_schema(LiveEntries.schema))
+        assert '.option("view", "log")' in (raised.value.hint or "")
+        records.streamReader(from_arrow_schema(RegionRecords.schema))
+
     def test_an_unknown_region_is_told(self, log: EmbeddedLog) -> None:
         for options in ({}, {"view": "log"}):
             with pytest.raises(RegionNotFound, match="no region wal/8"):
@@ -297,11 +307,6 @@ class TestSpark:
         )
         copy.trigger(availableNow=True).start().awaitTermination()
         assert spark.read.parquet(str(tmp_path / "copy")).where("kind = 'entry'").count() == 101
-
-    def test_what_is_live_cannot_be_streamed(self, spark: SparkSession, data: Path, tmp_path: Path) -> None:
-        stream = spark.readStream.format("headwater").option("data", str(data)).load("wal:7")
-        with pytest.raises(Exception, match="cannot be streamed: what is live now is not what was live before"):
-            stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start().processAllAvailable()
 
     def test_a_misspelt_region_and_option_are_told_by_load(self, spark: SparkSession, data: Path) -> None:
         with pytest.raises(Exception, match="There is no region wal/77"):
