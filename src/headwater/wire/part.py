@@ -41,8 +41,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Prefixes of names that this part reserves: nobody else creates such a topic. Topics that the part creates store it as their owner
     and need no prefix."""
     tables: Mapping[str, str] = {}
-    """The tables that Spark can load as `scheme:NAME`, over a topic, chosen records of a log, or a store: by scheme, the function that makes
-    the table from the name and the options."""
+    """The tables that Spark can load as `scheme:NAME`, over a topic, chosen records of a log, or a store: by scheme, the function that
+    makes the table from the name and the options."""
     sections: tuple[Section[Any] | NamedSection[Any], ...] = ()
     """Its sections of the settings."""
     instead: str = ""
