@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -14,11 +15,14 @@ import pytest
 from confluent_kafka import Producer
 from quick_spark import quick
 
+from headwater.cluster.kafka import KafkaOwnership
 from headwater.log import Log, Record
 from headwater.log.kafka.log import KafkaLog
 from headwater.spark import session
 from headwater.spark.ranges import Range, Runner
 from headwater.testing.log_ground import fresh
+from headwater.wal.region import create_region, open_region
+from headwater.wal.region_topics import RegionTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,3 +151,26 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, log: KafkaLog
     assert run() == [(0, i) for i in range(6)]
     log.append(name, 1, [Record(b"k", b"x")] * 2)
     assert run() == [(0, i) for i in range(6)] + [(1, 0), (1, 1)]
+
+
+async def written(log: KafkaLog, topics: RegionTopics) -> None:
+    """Two payloads of table 1, of which one is flushed, and one of table 2^64-1."""
+    create_region(log, topics)
+    with KafkaOwnership(log, group=fresh("owners"), session=6.0) as owners:
+        region = await open_region(log, owners, topics)
+        await region.write(1, [b"a", b"b"])
+        await region.write(2**64 - 1, [b"far"])
+        await region.mark_delete_up_to(1, 1)
+        await region.close()
+
+
+def test_a_region_as_a_table(spark: SparkSession, log: KafkaLog, kafka: str) -> None:
+    topics = RegionTopics(fresh("wal").replace("_", "-"), 7)
+    asyncio.run(written(log, topics))
+    reading = spark.read.format("headwater").option("servers", kafka)
+    live = sorted((int(row["table"]), row["sequence"], bytes(row["payload"])) for row in reading.load(f"wal:{topics}").collect())
+    assert live == [(1, 2, b"b"), (2**64 - 1, 1, b"far")]
+    records = reading.option("view", "log").load(f"wal:{topics}").orderBy("offset", "sequence").collect()
+    assert [row["kind"] for row in records] == ["claim", "entry", "entry", "entry", "mark"]
+    assert len({row["epoch"] for row in records}) == 1
+    assert records[0]["epoch"] > 0
