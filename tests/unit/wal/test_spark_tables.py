@@ -248,7 +248,10 @@ class TestOptions:
         page = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "spark.md").read_text("utf-8")
         section = page.split("### `wal:NAMESPACE/REGION`\n", 1)[1].split("\n## ", 1)[0]
         cells = re.findall(r"^\| `(\w+)` \| (.+?) \|", section, re.MULTILINE)
-        assert [name for name, _ in cells] == [*RegionRecords.schema.names, *OPTIONS]
+        columns = {field.name: field.dataType.simpleString() for field in from_arrow_schema(RegionRecords.schema)}
+        assert dict(cells[: len(columns)]) == columns
+        assert [name for name, _ in cells[len(columns) :]] == list(OPTIONS)
+        assert set(LiveEntries.schema.names) == columns.keys() - {"kind", "epoch"}
 
 
 @pytest.fixture(scope="module")
