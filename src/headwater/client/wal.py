@@ -9,6 +9,7 @@ from headwater.client.backend import Backend
 from headwater.core.errors import BadInput, Closed, HeadwaterError
 from headwater.log.json_form import binary_of
 from headwater.wal import operations as ask
+from headwater.wal import requests
 from headwater.wal.answers import (
     PinnedLog,
     RegionCleaned,
@@ -41,11 +42,11 @@ class WriteAheadLog:
 
     async def regions(self) -> Sequence[RegionSummary]:
         """Every region, sorted by namespace and number."""
-        return await self._backend.ask(ask.REGIONS, ask.ListRegions())
+        return await self._backend.ask(ask.REGIONS, requests.ListRegions())
 
     async def regions_of(self, namespace: str) -> Sequence[RegionSummary]:
         """The regions of a namespace, sorted by number."""
-        return await self._backend.ask(ask.REGIONS_OF, ask.NamespaceRequest(namespace=namespace))
+        return await self._backend.ask(ask.REGIONS_OF, requests.NamespaceRequest(namespace=namespace))
 
 
 class WalNamespace:
@@ -56,7 +57,7 @@ class WalNamespace:
 
     async def regions(self) -> Sequence[RegionSummary]:
         """Its regions, sorted by number."""
-        return await self._backend.ask(ask.REGIONS_OF, ask.NamespaceRequest(namespace=self.namespace))
+        return await self._backend.ask(ask.REGIONS_OF, requests.NamespaceRequest(namespace=self.namespace))
 
     def __getitem__(self, region: int) -> OneRegion:
         """A region by its number, to look at, or to write: the first change opens it. Does no I/O. Errors: `BadInput`."""
@@ -71,7 +72,7 @@ class WalNamespace:
         given = settings or RegionSettings()
         if not isinstance(given, RegionSettings):
             raise BadInput(f"{given!r:.60} are no settings of a region.", hint='Write them such as RegionSettings(segment="64MiB").')
-        request = ask.NewRegion(
+        request = requests.NewRegion(
             namespace=self.namespace,
             region=checked_id(region, "region"),
             segment=given.segment,
@@ -91,13 +92,13 @@ class WalNamespace:
         if take_over:
             return await self.take_over(region)
         opened = self[region]
-        await self._backend.ask(ask.OPEN, ask.RegionRequest(namespace=self.namespace, region=region))
+        await self._backend.ask(ask.OPEN, requests.RegionRequest(namespace=self.namespace, region=region))
         return opened
 
     async def take_over(self, region: int) -> OneRegion:
         """`open` with `take_over`: own a region although a living process owns it."""
         opened = self[region]
-        await self._backend.ask(ask.TAKE_OVER, ask.RegionRequest(namespace=self.namespace, region=region))
+        await self._backend.ask(ask.TAKE_OVER, requests.RegionRequest(namespace=self.namespace, region=region))
         return opened
 
 
@@ -121,21 +122,21 @@ class OneRegion:
         Errors: `BadInput`, `TooLarge`; `Timeout` after so many seconds: they may become durable later; `OutcomeUnknown`.
         """
         waits = None if timeout is None else f"{max(1, round(_seconds(timeout) * 1000))}ms"
-        request = ask.WriteEntries(**self._place(), table=table, payloads=payloads, timeout=waits)
+        request = requests.WriteEntries(**self._place(), table=table, payloads=payloads, timeout=waits)
         return (await self._backend.ask(ask.WRITE, request)).sequence
 
     async def mark_delete_up_to(self, table: int, sequence: int, *, dry_run: bool = False) -> TableMarked:
         """Forget the payloads up to `sequence`, with it: they are safe elsewhere. The answer says what is forgotten by now."""
-        request = ask.MarkTable(**self._place(), table=table, sequence=sequence, dry_run=dry_run)
+        request = requests.MarkTable(**self._place(), table=table, sequence=sequence, dry_run=dry_run)
         return await self._backend.ask(ask.MARK_DELETE_UP_TO, request)
 
     async def drop_table(self, table: int, *, dry_run: bool = False) -> TableDropped:
         """Forget a table and all of its payloads. One that is written later under its number begins at 1."""
-        return await self._backend.ask(ask.DROP_TABLE, ask.ChangeTable(**self._place(), table=table, dry_run=dry_run))
+        return await self._backend.ask(ask.DROP_TABLE, requests.ChangeTable(**self._place(), table=table, dry_run=dry_run))
 
     async def move(self, table: int, *, dry_run: bool = False) -> TableMoved:
         """Copy the live payloads of a table to the end of the log, so that it no longer pins what lies before."""
-        return await self._backend.ask(ask.MOVE, ask.ChangeTable(**self._place(), table=table, dry_run=dry_run))
+        return await self._backend.ask(ask.MOVE, requests.ChangeTable(**self._place(), table=table, dry_run=dry_run))
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class OneRegion:
         Bounds are "min", "max", `Included(n)` and `Excluded(n)`. Errors: `BadBounds`, whatever the table holds.
         """
         wanted: SequenceRange = sequence_range(start, end)
-        request = ask.ReadEntries(
+        request = requests.ReadEntries(
             **self._place(),
             table=checked_id(table, "table"),
             start=None if wanted.first == 0 else wanted.first,
@@ -157,12 +158,12 @@ class OneRegion:
     def scan(self, *, tables: Collection[int] | None = None, batch: int = BATCH) -> EntryStream:
         """The live payloads of all tables in the order of the log, as they are when reading begins. `tables`: only these."""
         numbers = None if tables is None else ",".join(str(checked_id(table, "table")) for table in tables)
-        request = ask.ScanRegion(**self._place(), tables=numbers, decode="binary")
+        request = requests.ScanRegion(**self._place(), tables=numbers, decode="binary")
         return EntryStream((lambda: self._backend.stream(ask.SCAN, request)) if numbers != "" else None, batch)
 
     async def sequence_num(self, table: int) -> int:
         """The last sequence of a table; 0 for an unknown one."""
-        return (await self._backend.ask(ask.SEQUENCE_NUM, ask.TableRequest(**self._place(), table=table))).sequence
+        return (await self._backend.ask(ask.SEQUENCE_NUM, requests.TableRequest(**self._place(), table=table))).sequence
 
     async def tables(self) -> Sequence[TableState]:
         """Every table, sorted by number."""
@@ -170,13 +171,13 @@ class OneRegion:
 
     async def events(self, after: int | None = None) -> AsyncIterator[RegionEvent]:
         """Writes, marks, drops, moves and cleans as they happen, for ever; those behind the offset `after`, or from now on."""
-        request = ask.FollowRegion(**self._place(), after=after)
+        request = requests.FollowRegion(**self._place(), after=after)
         seen = after
 
-        def behind(event: RegionEvent) -> ask.FollowRegion:
+        def behind(event: RegionEvent) -> requests.FollowRegion:
             nonlocal seen
             seen = seen if event.kind == "clean" else event.offset
-            return ask.FollowRegion(namespace=self.namespace, region=self.region, after=seen)
+            return requests.FollowRegion(namespace=self.namespace, region=self.region, after=seen)
 
         async for event in self._backend.stream(ask.EVENTS, request, behind):
             yield event
@@ -197,11 +198,11 @@ class OneRegion:
 
     async def clean(self, *, dry_run: bool = False) -> RegionCleaned:
         """Store the state, and remove what no table needs from the beginning of the log."""
-        return await self._backend.ask(ask.CLEAN, ask.ChangeRegion(**self._place(), dry_run=dry_run))
+        return await self._backend.ask(ask.CLEAN, requests.ChangeRegion(**self._place(), dry_run=dry_run))
 
     async def recover(self, *, accept_loss: bool = False, dry_run: bool = False) -> RegionRecovered:
         """Recover the state and store it anew; `accept_loss`: also where the beginning of the log is lost. Errors: `MetaLost`."""
-        return await self._backend.ask(ask.RECOVER, ask.RecoverRegion(**self._place(), accept_loss=accept_loss, dry_run=dry_run))
+        return await self._backend.ask(ask.RECOVER, requests.RecoverRegion(**self._place(), accept_loss=accept_loss, dry_run=dry_run))
 
     async def close(self) -> None:
         """Finish the calls under way, and let another process own the region. Closing twice is no error; other calls are `Closed` then."""
@@ -213,11 +214,11 @@ class OneRegion:
 
     async def _close(self, *, graceful: bool) -> None:
         if not self._closed:
-            await self._backend.ask(ask.CLOSE, ask.CloseRegion(**self._place(), graceful=graceful))
+            await self._backend.ask(ask.CLOSE, requests.CloseRegion(**self._place(), graceful=graceful))
             self._closed = True
 
-    def _request(self) -> ask.RegionRequest:
-        return ask.RegionRequest(**self._place())
+    def _request(self) -> requests.RegionRequest:
+        return requests.RegionRequest(**self._place())
 
     def _place(self) -> dict[str, Any]:
         if self._closed:

@@ -20,22 +20,22 @@ from headwater.core.errors import Closed, HeadwaterError, UnknownTable
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log import Log, Topic
-from headwater.log.json_form import show_bytes, show_settings
+from headwater.log.json_form import show_bytes
 from headwater.log.record import TopicSettings
-from headwater.wal import answers, operations
+from headwater.wal import answers, operations, requests
 from headwater.wal.entries import EntryReader, LogEntry, region_places, table_places
 from headwater.wal.manager import OnPin, RegionManager
 from headwater.wal.metrics import RegionReading, WalMetrics
-from headwater.wal.operations import RegionRequest
 from headwater.wal.recovery import Recovered
 from headwater.wal.region import Region
 from headwater.wal.region_list import known_region, region_list
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics, region_of
+from headwater.wal.requests import RegionRequest
 from headwater.wal.settings import WAL_SECTION
 from headwater.wal.table_meta import TableMeta
 from headwater.wal.verification import verify
-from headwater.wal.view import RegionView, StateCounts, snapshot_states, statistics, table_states
+from headwater.wal.view import RegionView, StateCounts, region_summaries, region_summary, snapshot_states, statistics, table_states
 from headwater.wal.why import pins_of, why
 from headwater.wire.operation import Operation, Reply
 
@@ -207,7 +207,7 @@ class WalPerformer:
         manager = self._managers.get(namespace)
         return None if manager is None or manager.opened(region) is None else manager.write
 
-    def follower(self, request: operations.FollowRegion) -> RegionFollower:
+    def follower(self, request: requests.FollowRegion) -> RegionFollower:
         """What happens to a region."""
         never, namespace = asyncio.Event(), request.namespace
         return RegionFollower(
@@ -230,11 +230,11 @@ class WalPerformer:
         region = self.opened(request.namespace, request.region)
         return see((await self._recovered(request)).meta) if region is None else region.look(see)
 
-    async def reader(self, request: operations.ReadEntries | operations.ScanRegion, batch: int = _BATCH) -> EntryReader:
+    async def reader(self, request: requests.ReadEntries | requests.ScanRegion, batch: int = _BATCH) -> EntryReader:
         """The payloads that a request asks for, as they are now. Errors: `BadBounds`, `RegionNotFound`."""
         request.check()
         log = await self._log.open()
-        if isinstance(request, operations.ReadEntries):
+        if isinstance(request, requests.ReadEntries):
             table, wanted = request.table, request.range
             places = await self._look(request, lambda meta: table_places(meta, table, wanted))
         else:
@@ -242,7 +242,7 @@ class WalPerformer:
             places = await self._look(request, lambda meta: region_places(meta, None if tables is None else tables.__contains__))
         return EntryReader(log, request.topics, places, batch=batch)
 
-    async def _table(self, request: operations.TableRequest) -> tuple[int, int, int]:
+    async def _table(self, request: requests.TableRequest) -> tuple[int, int, int]:
         """The last sequence of a table, the last one that is flushed, and how many are live. Errors: `UnknownTable`."""
 
         def see(meta: RegionMeta) -> tuple[int, int, int] | None:
@@ -258,11 +258,11 @@ class WalPerformer:
 
     # -- looking ----------------------------------------------------------------------------------------------
 
-    async def regions(self, request: operations.ListRegions) -> list[answers.RegionSummary]:
-        return await self._log.work(lambda log: _summaries(log, None))
+    async def regions(self, request: requests.ListRegions) -> list[answers.RegionSummary]:
+        return await self._log.work(lambda log: region_summaries(log, None))
 
-    async def regions_of(self, request: operations.NamespaceRequest) -> list[answers.RegionSummary]:
-        return await self._log.work(lambda log: _summaries(log, request.namespace))
+    async def regions_of(self, request: requests.NamespaceRequest) -> list[answers.RegionSummary]:
+        return await self._log.work(lambda log: region_summaries(log, request.namespace))
 
     async def statistics(self, request: RegionRequest) -> answers.RegionStatistics:
         region, view = self.opened(request.namespace, request.region), await self._view(request)
@@ -287,14 +287,14 @@ class WalPerformer:
     async def tables(self, request: RegionRequest) -> list[answers.TableState]:
         return await self._look(request, table_states)
 
-    async def sequence_num(self, request: operations.TableRequest) -> answers.LastSequence:
+    async def sequence_num(self, request: requests.TableRequest) -> answers.LastSequence:
         def last(meta: RegionMeta) -> int:
             known = meta.tables.get(request.table)
             return 0 if known is None else known.next - 1
 
         return answers.LastSequence(await self._look(request, last))
 
-    async def read_page(self, request: operations.ReadEntries) -> answers.EntriesPage:
+    async def read_page(self, request: requests.ReadEntries) -> answers.EntriesPage:
         limit = request.limit or _PAGE
         reader = await self.reader(request, batch=limit)
         entries = await reader.next_batch()
@@ -313,9 +313,9 @@ class WalPerformer:
 
     # -- changing ---------------------------------------------------------------------------------------------
 
-    async def create(self, request: operations.NewRegion) -> Reply[answers.RegionSummary]:
+    async def create(self, request: requests.NewRegion) -> Reply[answers.RegionSummary]:
         new = await (await self.manager(request.namespace)).create(request.region, request.settings)
-        made = await self._log.work(lambda log: _summary(log, request.topics))
+        made = await self._log.work(lambda log: region_summary(log, request.topics))
         return Reply(made, 201 if new else 200)
 
     async def open(self, request: RegionRequest) -> answers.RegionRecovered:
@@ -330,15 +330,15 @@ class WalPerformer:
         manager.start_cleaning()
         return _recovered(region.recovered, region.look(StateCounts))
 
-    async def close(self, request: operations.CloseRegion) -> answers.RegionClosed:
+    async def close(self, request: requests.CloseRegion) -> answers.RegionClosed:
         await self.check(request)
         return answers.RegionClosed(await (await self.manager(request.namespace)).close(request.region, graceful=request.graceful))
 
-    async def write(self, request: operations.WriteEntries) -> answers.Written:
+    async def write(self, request: requests.WriteEntries) -> answers.Written:
         manager = await self.manager(request.namespace)
         return answers.Written(await manager.write(request.region, request.table, request.payloads, timeout=request.seconds))
 
-    async def mark_delete_up_to(self, request: operations.MarkTable) -> answers.TableMarked:
+    async def mark_delete_up_to(self, request: requests.MarkTable) -> answers.TableMarked:
         table, sequence = request.table, request.sequence
         if request.dry_run:
             last, flushed, _ = await self._table(request)
@@ -347,14 +347,14 @@ class WalPerformer:
         marked = await manager.using(request.region, lambda region: region.mark_delete_up_to(table, sequence))
         return answers.TableMarked(table=table, sequence=marked.sequence, clamped=marked.clamped)
 
-    async def drop_table(self, request: operations.ChangeTable) -> answers.TableDropped:
+    async def drop_table(self, request: requests.ChangeTable) -> answers.TableDropped:
         last, _, live = await self._table(request)
         if not request.dry_run:
             manager = await self.manager(request.namespace)
             await manager.using(request.region, lambda region: region.drop_table(request.table))
         return answers.TableDropped(table=request.table, last=last, live=live, dry_run=request.dry_run)
 
-    async def move(self, request: operations.ChangeTable) -> answers.TableMoved:
+    async def move(self, request: requests.ChangeTable) -> answers.TableMoved:
         if request.dry_run:
             return answers.TableMoved(table=request.table, entries=(await self._table(request))[2], dry_run=True)
         manager = await self.manager(request.namespace)
@@ -362,14 +362,14 @@ class WalPerformer:
             table=request.table, entries=await manager.using(request.region, lambda region: region.move(request.table))
         )
 
-    async def clean(self, request: operations.ChangeRegion) -> answers.RegionCleaned:
+    async def clean(self, request: requests.ChangeRegion) -> answers.RegionCleaned:
         if request.dry_run:
             safe = await self._look(request, lambda meta: meta.safe_offset)
             start = (await self._log.bounds(request.topics.data, 0)).start
             return answers.RegionCleaned(start=max(start, safe), removed=max(0, safe - start), dry_run=True)
         return await (await self.manager(request.namespace)).clean(request.region)
 
-    async def recover(self, request: operations.RecoverRegion) -> answers.RegionRecovered:
+    async def recover(self, request: requests.RecoverRegion) -> answers.RegionRecovered:
         region = self.opened(request.namespace, request.region)
         if request.dry_run or region is not None:  # one that is open was recovered
             found = await self._recovered(request, accept_loss=request.accept_loss)
@@ -383,17 +383,6 @@ class WalPerformer:
 def show_entry(entry: LogEntry, decode: Any) -> answers.ShownEntry:
     """A payload as JSON."""
     return answers.ShownEntry(table=entry.table, sequence=entry.sequence, offset=entry.offset, payload=show_bytes(entry.payload, decode))
-
-
-def _summaries(log: Log, namespace: str | None) -> list[answers.RegionSummary]:
-    return [_summary(log, topics) for topics, _ in region_list(log, namespace)]
-
-
-def _summary(log: Log, topics: RegionTopics) -> answers.RegionSummary:
-    topic, bounds = known_region(log, topics), log.bounds(topics.data, 0)
-    return answers.RegionSummary(
-        namespace=topics.namespace, region=topics.region, start=bounds.start, end=bounds.end, settings=show_settings(topic.settings)
-    )
 
 
 def _recovered(found: Recovered, counts: StateCounts, *, dry_run: bool = False) -> answers.RegionRecovered:

@@ -20,8 +20,9 @@ from headwater.server.stream import EventStream, LineStream
 from headwater.wal.answers import RegionEvent, ShownEntry
 from headwater.wal.entries import EntryReader, LogEntry
 from headwater.wal.layout import MAX_ID
-from headwater.wal.operations import VERIFY, WAL, WRITE, FollowRegion, ReadEntries, RegionRequest, ScanRegion, WriteEntries
+from headwater.wal.operations import VERIFY, WAL, WRITE
 from headwater.wal.payloads import RAW, PayloadForm, check_payloads, read_payloads
+from headwater.wal.requests import FollowRegion, ReadEntries, RegionRequest, ScanRegion, WriteEntries
 from headwater.wire import json
 
 if TYPE_CHECKING:

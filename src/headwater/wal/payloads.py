@@ -12,7 +12,7 @@ from headwater.log.json_form import read_bytes
 from headwater.wire.json import unreadable
 
 if TYPE_CHECKING:
-    from headwater.wal.operations import WriteEntries
+    from headwater.wal.requests import WriteEntries
 
 RAW = "application/octet-stream"
 LINES = "application/x-ndjson"

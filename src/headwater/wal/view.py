@@ -12,9 +12,9 @@ from headwater.core.errors import Damaged, OffsetGone
 from headwater.log import Bounds, Log, Topic
 from headwater.log.content import content_of
 from headwater.log.json_form import show_settings
-from headwater.wal.answers import RegionStatistics, SnapshotState, TableState
+from headwater.wal.answers import RegionStatistics, RegionSummary, SnapshotState, TableState
 from headwater.wal.recovery import Recovered, recover
-from headwater.wal.region_list import known_region
+from headwater.wal.region_list import known_region, region_list
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.sizes import mean_sizes
@@ -111,3 +111,16 @@ def statistics(
 def snapshot_states(recovered: Recovered) -> list[SnapshotState]:
     """The stored snapshots, the oldest first."""
     return [SnapshotState(first=one.first, last=one.last, watermark=one.watermark) for one in recovered.snapshots]
+
+
+def region_summaries(log: Log, namespace: str | None) -> list[RegionSummary]:
+    """Every region, or those of a namespace, with the bounds of their logs. Blocking."""
+    return [region_summary(log, topics) for topics, _ in region_list(log, namespace)]
+
+
+def region_summary(log: Log, topics: RegionTopics) -> RegionSummary:
+    """A region with the bounds of its log. Blocking. Errors: `RegionNotFound`."""
+    topic, bounds = known_region(log, topics), log.bounds(topics.data, 0)
+    return RegionSummary(
+        namespace=topics.namespace, region=topics.region, start=bounds.start, end=bounds.end, settings=show_settings(topic.settings)
+    )

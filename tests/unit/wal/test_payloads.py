@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from headwater.core.errors import BadInput
-from headwater.wal.operations import WriteEntries
 from headwater.wal.payloads import LINES, RAW, PayloadForm, check_payloads, read_payloads, send_payloads
+from headwater.wal.requests import WriteEntries
 
 
 def request(*payloads: bytes) -> WriteEntries:
