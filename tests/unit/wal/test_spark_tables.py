@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
 from collections.abc import Iterator
 from decimal import Decimal
@@ -127,6 +129,41 @@ class TestLive:
             part_rows(table, log, part)
         assert live(log) == [(MAX, 1, b"far")]
 
+    async def test_beside_an_owner_that_never_rests_it_is_whole_or_told(self, log: EmbeddedLog, opened: OpenRegion) -> None:
+        """Everything that was acknowledged before a read, and not marked by its end, is in it."""
+        region, written, marked, going = await opened(), dict.fromkeys(range(3), 0), dict.fromkeys(range(3), 0), True
+
+        async def owner() -> None:
+            for turn in itertools.count():
+                table = turn % 3
+                last = await region.write(table, [b"%d %d" % (table, written[table] + 1 + place) for place in range(5)])
+                written[table] = last
+                if turn % 4 == 0:
+                    marked[table] = last - 3
+                    await region.mark_delete_up_to(table, last - 3)
+                if turn % 7 == 0:
+                    await region.move(table)
+                    await region.clean()
+                if not going:
+                    return
+
+        working, whole = asyncio.create_task(owner()), 0
+        for _ in range(500):
+            if whole == 10:
+                break
+            known = dict(written)
+            try:
+                rows = {(table, sequence): payload for table, sequence, payload in await asyncio.to_thread(live, log)}
+            except OffsetGone:
+                continue
+            whole += 1
+            assert all(payload == b"%d %d" % place for place, payload in rows.items())
+            missing = [(t, n) for t in known for n in range(marked[t] + 1, known[t] + 1) if (t, n) not in rows]
+            assert missing == []
+        going = False
+        await working
+        assert whole == 10
+
     async def test_a_region_that_was_made_anew_is_told(self, log: EmbeddedLog, region: Region) -> None:
         table = region_table("7", {})
         assert isinstance(table, LiveEntries)
@@ -252,7 +289,10 @@ class TestOptions:
         page = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "spark.md").read_text("utf-8")
         section = page.split("### `wal:NAMESPACE/REGION`\n", 1)[1].split("\n## ", 1)[0]
         cells = re.findall(r"^\| `(\w+)` \| (.+?) \|", section, re.MULTILINE)
-        assert [name for name, _ in cells] == [*RegionRecords.schema.names, *OPTIONS]
+        columns = {field.name: field.dataType.simpleString() for field in from_arrow_schema(RegionRecords.schema)}
+        assert dict(cells[: len(columns)]) == columns
+        assert [name for name, _ in cells[len(columns) :]] == list(OPTIONS)
+        assert set(LiveEntries.schema.names) == columns.keys() - {"kind", "epoch"}
 
 
 @pytest.fixture(scope="module")
