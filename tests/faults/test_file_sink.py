@@ -158,7 +158,7 @@ def test_whatever_fails_while_a_target_is_taken_over_the_next_run_makes_it_whole
         assert run(adaptor, None, 2, pipeline="p#2"), at
         times = 1 if adaptor.folder else 2  # one file keeps what the other log has written
         assert held(adaptor) == sorted([*range(10)] * times), at
-        assert len(list(folder.rglob("earlier-1-part-*"))) == (3 if adaptor.folder else 0)
+        assert len(list(folder.rglob("earlier-1*-part-*"))) == (3 if adaptor.folder else 0)  # those of a second try are numbered anew
 
 
 @pytest.mark.parametrize("kind", ["folder", "single"])
