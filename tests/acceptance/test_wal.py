@@ -70,6 +70,11 @@ def test_a_pinned_log_is_explained_and_freed_by_commands_alone(home: Program) ->
     assert done(home, "stats").json[0]["live_entries"] == 1
     assert [(one["namespace"], one["region"]) for one in done(home, "regions").json] == [("wal", 7)]
     assert home("log", "append", "wal_data_7", "x").code == 4, "the topics of a region are its own"
+    assert "headwater wal delete wal/7" in home("log", "delete-topic", "wal_data_7", "--yes").err
+    assert done(home, "delete", "7", "--dry-run").json["dry_run"]
+    assert home("wal", "delete", "7").code == 5, "nobody can be asked"
+    assert done(home, "delete", "7", "--yes").json["region"] == 7
+    assert home("wal", "stats", "7").code == 3
 
 
 WRONG: list[tuple[list[str], int, str]] = [

@@ -31,6 +31,7 @@ def group() -> typer.Typer:
         wal_changing.move,
         wal_changing.clean,
         wal_changing.recover,
+        wal_changing.delete,
         wal_looking.verify,
         wal_looking.stats,
         wal_looking.why,

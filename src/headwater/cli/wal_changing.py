@@ -1,4 +1,4 @@
-"""`headwater wal create | write | mark | drop | move | clean | recover`."""
+"""`headwater wal create | write | mark | drop | move | clean | recover | delete`."""
 
 from __future__ import annotations
 
@@ -152,6 +152,20 @@ def recover(
     typer.echo(f"Read beside the snapshot: {counted(found.records, 'record')}.{lost}")
     for problem in found.problems:
         typer.echo(f"A snapshot was not used: {problem}.")
+
+
+@command("yes", "dry_run", example="headwater wal delete wal/7")
+def delete(region: RegionName, at: At) -> None:
+    """Delete a region with all of its tables, for good."""
+    topics = region_named(region)
+    with at.door(changes=not at.dry_run) as hw:
+        namespace = hw.wal(topics.namespace)
+        found = namespace.delete(topics.region, dry_run=True)
+        if not at.dry_run:
+            if not agreed(f"Delete region {topics} with everything in it, {counted(found.offsets, 'record')}?", yes=at.yes):
+                raise typer.Exit(1)
+            found = namespace.delete(topics.region)
+    at.answered(found, f"Region {topics} {_would(at, 'is', 'would be')} gone, with {counted(found.offsets, 'record')}.")
 
 
 def _batches(form: Literal["lines", "raw"]) -> Iterator[list[bytes]]:

@@ -16,6 +16,7 @@ from headwater.pipeline.operating import answers
 from headwater.wal.answers import (
     PinnedLog,
     RegionCleaned,
+    RegionDeleted,
     RegionEvent,
     RegionRecovered,
     RegionStatistics,
@@ -225,6 +226,9 @@ class BlockingWalNamespace:
 
     def create(self, region: int, settings: RegionSettings | None = None) -> RegionSummary:
         """Create a region; one that is there stays as it is. Errors: `BadInput`; `AlreadyExists` where it has other settings than given."""
+
+    def delete(self, region: int, *, dry_run: bool = False) -> RegionDeleted:
+        """Delete a region with all of its tables, for good. Errors: `RegionNotFound`; `NotOwner` while another process owns it."""
 
     def open(self, region: int, *, create: RegionSettings | bool = False, take_over: bool = False) -> BlockingOneRegion:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.

@@ -13,6 +13,7 @@ from headwater.wal import requests
 from headwater.wal.answers import (
     PinnedLog,
     RegionCleaned,
+    RegionDeleted,
     RegionEvent,
     RegionRecovered,
     RegionStatistics,
@@ -80,6 +81,11 @@ class WalNamespace:
             max_record=given.max_record,
         )
         return await self._backend.ask(ask.CREATE, request)
+
+    async def delete(self, region: int, *, dry_run: bool = False) -> RegionDeleted:
+        """Delete a region with all of its tables, for good. Errors: `RegionNotFound`; `NotOwner` while another process owns it."""
+        request = requests.ChangeRegion(namespace=self.namespace, region=checked_id(region, "region"), dry_run=dry_run)
+        return await self._backend.ask(ask.DELETE, request)
 
     async def open(self, region: int, *, create: RegionSettings | bool = False, take_over: bool = False) -> OneRegion:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.

@@ -20,14 +20,14 @@ from headwater.core.errors import Closed, HeadwaterError, UnknownTable
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log import Log, Topic
-from headwater.log.json_form import show_bytes
 from headwater.log.record import TopicSettings
 from headwater.wal import answers, operations, requests
-from headwater.wal.entries import EntryReader, LogEntry, region_places, table_places
+from headwater.wal.entries import EntryReader, region_places, table_places
 from headwater.wal.manager import OnPin, RegionManager
 from headwater.wal.metrics import RegionReading, WalMetrics
 from headwater.wal.recovery import Recovered
 from headwater.wal.region import Region
+from headwater.wal.region_deletion import check_deletable
 from headwater.wal.region_list import known_region, region_list
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics, region_of
@@ -35,7 +35,17 @@ from headwater.wal.requests import RegionRequest
 from headwater.wal.settings import WAL_SECTION
 from headwater.wal.table_meta import TableMeta
 from headwater.wal.verification import verify
-from headwater.wal.view import RegionView, StateCounts, region_summaries, region_summary, snapshot_states, statistics, table_states
+from headwater.wal.view import (
+    RegionView,
+    StateCounts,
+    recovery_state,
+    region_summaries,
+    region_summary,
+    show_entry,
+    snapshot_states,
+    statistics,
+    table_states,
+)
 from headwater.wal.why import pins_of, why
 from headwater.wire.operation import Operation, Reply
 
@@ -322,17 +332,24 @@ class WalPerformer:
         manager = await self.manager(request.namespace)
         region = await manager.open(request.region)
         manager.start_cleaning()
-        return _recovered(region.recovered, region.look(StateCounts))
+        return recovery_state(region.recovered, region.look(StateCounts))
 
     async def take_over(self, request: RegionRequest) -> answers.RegionRecovered:
         manager = await self.manager(request.namespace)
         region = await manager.open(request.region, take_over=True)
         manager.start_cleaning()
-        return _recovered(region.recovered, region.look(StateCounts))
+        return recovery_state(region.recovered, region.look(StateCounts))
 
     async def close(self, request: requests.CloseRegion) -> answers.RegionClosed:
         await self.check(request)
         return answers.RegionClosed(await (await self.manager(request.namespace)).close(request.region, graceful=request.graceful))
+
+    async def delete(self, request: requests.ChangeRegion) -> answers.RegionDeleted:
+        if request.dry_run:
+            count = await self._log.work(lambda log: check_deletable(log, request.topics))
+        else:
+            count = await (await self.manager(request.namespace)).delete(request.region)
+        return answers.RegionDeleted(namespace=request.namespace, region=request.region, offsets=count, dry_run=request.dry_run)
 
     async def write(self, request: requests.WriteEntries) -> answers.Written:
         manager = await self.manager(request.namespace)
@@ -373,25 +390,8 @@ class WalPerformer:
         region = self.opened(request.namespace, request.region)
         if request.dry_run or region is not None:  # one that is open was recovered
             found = await self._recovered(request, accept_loss=request.accept_loss)
-            return _recovered(found, StateCounts(found.meta), dry_run=request.dry_run)
+            return recovery_state(found, StateCounts(found.meta), dry_run=request.dry_run)
         region = await (await self.manager(request.namespace)).open(request.region, accept_loss=request.accept_loss)
         for _ in range(2):  # so that the next opening needs nothing of what is lost, should one of them be damaged
             await region.snapshot()
-        return _recovered(region.recovered, region.look(StateCounts))
-
-
-def show_entry(entry: LogEntry, decode: Any) -> answers.ShownEntry:
-    """A payload as JSON."""
-    return answers.ShownEntry(table=entry.table, sequence=entry.sequence, offset=entry.offset, payload=show_bytes(entry.payload, decode))
-
-
-def _recovered(found: Recovered, counts: StateCounts, *, dry_run: bool = False) -> answers.RegionRecovered:
-    return answers.RegionRecovered(
-        tables=counts.tables,
-        live=counts.live,
-        records=found.records,
-        watermark=counts.pins.watermark,
-        problems=found.problems,
-        lost=found.accepted,
-        dry_run=dry_run,
-    )
+        return recovery_state(region.recovered, region.look(StateCounts))

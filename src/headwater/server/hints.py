@@ -47,6 +47,8 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (rf"wal create {_REGION}", wal.CREATE, ""),
     (rf"wal tables {_REGION}", wal.TABLES, ""),
     (rf"wal clean {_REGION}", wal.CLEAN, ""),
+    (rf"wal delete {_REGION}", wal.DELETE, ""),
+    (rf"wal why {_REGION}", wal.WHY, ""),
     (rf"wal recover {_REGION}", wal.RECOVER, ""),
     (rf"wal mark {_REGION} (?P<table>\d+) \d+", wal.MARK_DELETE_UP_TO, ""),
     (rf"wal move {_REGION} (?P<table>\d+)", wal.MOVE, ""),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.client.wal_events import RegionFollower
-from headwater.client.wal_performer import WalPerformer, show_entry
+from headwater.client.wal_performer import WalPerformer
 from headwater.core.errors import BadInput, Unsupported
 from headwater.log.json_form import Decoder
 from headwater.server.call import Call
@@ -23,6 +23,7 @@ from headwater.wal.layout import MAX_ID
 from headwater.wal.operations import VERIFY, WAL, WRITE
 from headwater.wal.payloads import RAW, PayloadForm, check_payloads, read_payloads
 from headwater.wal.requests import FollowRegion, ReadEntries, RegionRequest, ScanRegion, WriteEntries
+from headwater.wal.view import show_entry
 from headwater.wire import json
 
 if TYPE_CHECKING:

@@ -152,6 +152,15 @@ class RegionClosed(msgspec.Struct, frozen=True):
     closed: bool
 
 
+class RegionDeleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The region is gone, with so many offsets of its log."""
+
+    namespace: str
+    region: int
+    offsets: Count
+    dry_run: bool = False
+
+
 class RegionVerified(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state is the one that the log tells."""
 

@@ -17,6 +17,7 @@ from headwater.wal.answers import PinnedLog, RegionCleaned
 from headwater.wal.cleaner import Cleaner
 from headwater.wal.metrics import RegionReading, WalMetrics
 from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.region_deletion import delete_region
 from headwater.wal.region_list import known_region
 from headwater.wal.region_topics import RegionTopics, region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
@@ -154,6 +155,19 @@ class RegionManager:
                 return False
             await self._ended(region, known, graceful=graceful)
             return True
+
+    async def delete(self, region: int) -> int:
+        """Delete a region with everything in it; return how many offsets its log had.
+
+        Errors: `RegionNotFound`; `NotOwner` while another process owns it.
+        """
+        self._check()
+        topics = region_topics(self.namespace, region)
+        async with self._gate(region):
+            known = self._open.get(region)
+            if known is not None:
+                await self._ended(region, known)
+            return await asyncio.to_thread(lambda: delete_region(self._log, self._owners(), topics))
 
     async def aclose(self, *, graceful: bool = False) -> None:
         """Close every region, then refuse further calls. Closing twice is no error. Errors: the first one of closing a region."""

@@ -146,6 +146,18 @@ CLOSE = Operation(
     says="Let another process own a region. The next write opens it again.",
     errors=_OWNS,
 )
+DELETE = Operation(
+    part="wal",
+    name="delete",
+    method="DELETE",
+    path=_REGION,
+    request=ChangeRegion,
+    answer=answers.RegionDeleted,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Delete a region with all of its tables, for good.",
+    errors=(RegionNotFound, NotOwner, Conflict, Unavailable),
+)
 TABLES = Operation(
     part="wal",
     name="tables",
@@ -354,7 +366,7 @@ WAL = PartDefinition(
     name="wal",
     door="wal",
     operations=(
-        REGIONS, REGIONS_OF, CREATE, STATISTICS, OPEN, TAKE_OVER, CLOSE, TABLES, SEQUENCE_NUM, READ_PAGE, READ_LINES, READ, WRITE,
+        REGIONS, REGIONS_OF, CREATE, STATISTICS, OPEN, TAKE_OVER, CLOSE, DELETE, TABLES, SEQUENCE_NUM, READ_PAGE, READ_LINES, READ, WRITE,
         MARK_DELETE_UP_TO, DROP_TABLE, MOVE, SCAN_LINES, SCAN, CLEAN, RECOVER, VERIFY, WHY, EVENTS,
     ),
     performs="headwater.client.wal_performer:WalPerformer",
@@ -366,5 +378,6 @@ WAL = PartDefinition(
     commands="headwater.cli.wal:group",
     tables={"wal": "headwater.wal.spark_tables:region_table"},
     sections=(WAL_SECTION,),
+    instead="headwater.wal.region_topics:instead",
     chapter="headwater.server.tour.wal_chapter:wal_chapter",
 )  # fmt: skip

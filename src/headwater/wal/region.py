@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
-from headwater.core.errors import BadInput, Closed, NotOwner, RegionNotFound, Timeout, UnknownTable, UnknownTopic
+from headwater.core.errors import BadInput, Closed, Conflict, NotOwner, RegionNotFound, Timeout, UnknownTable, UnknownTopic
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
@@ -20,6 +20,7 @@ from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_appender import Numbers
+from headwater.wal.region_deletion import leftover
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_observer import RegionObserver
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
@@ -269,7 +270,9 @@ class Region:
 
 
 def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None = None) -> bool:
-    """Create a region's topics; return whether it is new. Blocking. Errors: `AlreadyExists` where it is there with other settings."""
+    """Create a region's topics; return whether it is new. Blocking. Errors: `AlreadyExists` where it is there with other settings;
+    `Conflict` where a deletion of it was interrupted.
+    """
     if settings is not None and settings.max_record < _SMALLEST:
         raise BadInput(f"Records of {settings.max_record} bytes are too small for a region.", hint=f"Give max_record={_SMALLEST} or more.")
     try:
@@ -277,6 +280,11 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
         new = False
     except UnknownTopic:
         new = True
+    if leftover(log, topics):
+        raise Conflict(
+            f"Region {topics} was deleted before, and its snapshots are still there.",
+            hint=f"Remove the rest with `headwater wal delete {topics}`, then create it.",
+        )
     for topic in (topics.meta, topics.data):  # the data topic last: with it the region is there
         log.create_topic(topic, settings=settings, part=PART)
     return new

@@ -56,6 +56,19 @@ def checked_id(number: object, what: str) -> int:
     return number
 
 
+def instead(topic: str, operation: str) -> str:
+    """What to do instead of changing a region's topic with an operation of the log."""
+    namespace, _, number = topic.replace("_meta_", "_data_").rpartition("_data_")
+    region = f"{namespace}/{number}"
+    match operation:
+        case "delete_topic":
+            return f"Delete the region: `headwater wal delete {region}`."
+        case "compact" | "delete_before":
+            return f"Remove what no table needs: `headwater wal clean {region}`; `headwater wal why {region}` says what pins the rest."
+        case _:
+            return f"Write to a table of the region: `headwater wal write {region} TABLE PAYLOAD`, or append to a topic of your own."
+
+
 def region_of(topic: str) -> RegionTopics | None:
     """The region whose data topic this is; None for other topics."""
     found = _DATA.fullmatch(topic)

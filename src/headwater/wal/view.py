@@ -11,8 +11,9 @@ from typing import TypeVar
 from headwater.core.errors import Damaged, OffsetGone
 from headwater.log import Bounds, Log, Topic
 from headwater.log.content import content_of
-from headwater.log.json_form import show_settings
-from headwater.wal.answers import RegionStatistics, RegionSummary, SnapshotState, TableState
+from headwater.log.json_form import Decoder, show_bytes, show_settings
+from headwater.wal.answers import RegionRecovered, RegionStatistics, RegionSummary, ShownEntry, SnapshotState, TableState
+from headwater.wal.entries import LogEntry
 from headwater.wal.recovery import Recovered, recover
 from headwater.wal.region_list import known_region, region_list
 from headwater.wal.region_meta import RegionMeta
@@ -124,3 +125,21 @@ def region_summary(log: Log, topics: RegionTopics) -> RegionSummary:
     return RegionSummary(
         namespace=topics.namespace, region=topics.region, start=bounds.start, end=bounds.end, settings=show_settings(topic.settings)
     )
+
+
+def recovery_state(found: Recovered, counts: StateCounts, *, dry_run: bool = False) -> RegionRecovered:
+    """What was recovered, and from what."""
+    return RegionRecovered(
+        tables=counts.tables,
+        live=counts.live,
+        records=found.records,
+        watermark=counts.pins.watermark,
+        problems=found.problems,
+        lost=found.accepted,
+        dry_run=dry_run,
+    )
+
+
+def show_entry(entry: LogEntry, decode: Decoder) -> ShownEntry:
+    """A payload as JSON."""
+    return ShownEntry(table=entry.table, sequence=entry.sequence, offset=entry.offset, payload=show_bytes(entry.payload, decode))
