@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -81,6 +82,15 @@ async def test_metrics_speak_for_all_of_them_and_for_the_dead(server: SpawnedSer
         assert number(server, APPENDED) == 88
     assert get(server, "/log/t/0").json()["end"] == 88
     assert server.errors().count("it is started again") == 2
+
+
+@pytest.mark.anyio
+async def test_the_log_of_the_server_has_a_line_for_each_change_whoever_performs_it(server: SpawnedServer) -> None:
+    for region in range(6):  # by either of them
+        async with headwater.open(server.url) as hw:
+            await hw.wal("wal").create(region)
+    lines = [json.loads(line) for line in (server.data / "serve.err").read_text().splitlines()]
+    assert sum(line["logger"] == "headwater.audit" and "wal_create" in line["event"] for line in lines) == 6
 
 
 @pytest.mark.anyio

@@ -10,9 +10,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 import headwater
 from headwater.core.config import Config, load
-from headwater.core.errors import NotOwner, RegionNotFound, Unavailable
+from headwater.core.errors import NotOwner, RegionNotFound, Unavailable, Unsupported
 from headwater.testing.log_ground import fresh
 from headwater.wal.bounds import Excluded
+from headwater.wal.settings import RegionSettings
 
 pytestmark = [pytest.mark.service("kafka"), pytest.mark.anyio]
 
@@ -32,6 +33,14 @@ def config(kafka: str, tmp_path: Path) -> Config:
 async def hw(config: Config) -> AsyncIterator[headwater.Headwater]:
     async with headwater.open(config=config, create=True) as door:
         yield door
+
+
+@pytest.mark.parametrize("given", [{"period": "month"}, {"disposal": "reset"}, {"disposal": "secure-delete"}])
+async def test_what_brokers_do_not_offer_is_refused_and_nothing_is_made(hw: headwater.Headwater, given: dict[str, str]) -> None:
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    with pytest.raises(Unsupported):
+        await wal.create(7, RegionSettings(**given))
+    assert [topic.name for topic in await hw.log.topics() if topic.name.startswith(wal.namespace)] == []
 
 
 async def test_a_region_is_written_looked_at_and_cleaned(hw: headwater.Headwater, config: Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 import typer
@@ -28,16 +28,30 @@ def create(
     segment: Annotated[
         str | None, typer.Option("--segment", metavar="SIZE", help="Close segments of its log at this size (setting `log.segment`).")
     ] = None,
-    period: Annotated[str | None, typer.Option("--period", metavar="DURATION", help="Close segments at this age, too.")] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            "--period", metavar="PERIOD", help="Close segments at the end of the UTC hour, day or month, or of a duration (`log.period`)."
+        ),
+    ] = None,
     max_record: Annotated[
         str | None, typer.Option("--max-record", metavar="SIZE", help="Refuse writes above this size (setting `log.max_record`).")
+    ] = None,
+    disposal: Annotated[
+        str | None,
+        typer.Option(
+            "--disposal",
+            metavar="POLICY",
+            help="delete, reset or truncate the files of removed segments, or secure- and one of these (`log.disposal`).",
+        ),
     ] = None,
 ) -> None:
     """Create a region. One that is there stays as it is, unless other settings are given."""
     topics = region_named(region)
     with at.door(changes=True, creates=True) as hw:
-        made = hw.wal(topics.namespace).create(topics.region, RegionSettings(segment=segment, period=period, max_record=max_record))
-    at.answered(made, f"Region {topics} is there: segments of {made.settings['segment']}, writes up to {made.settings['max_record']}.")
+        given = RegionSettings(segment=segment, period=period, max_record=max_record, disposal=disposal)
+        made = hw.wal(topics.namespace).create(topics.region, given)
+    at.answered(made, f"Region {topics} is there: {_described(made.settings)}.")
 
 
 @command(example="headwater wal write wal/7 12 '{\"insert\": 1}'")
@@ -183,6 +197,15 @@ def _batches(form: Literal["lines", "raw"]) -> Iterator[list[bytes]]:
         size += len(payload)
     if batch:
         yield batch
+
+
+def _described(settings: Mapping[str, str]) -> str:
+    words = [f"segments of {settings['segment']}", f"writes up to {settings['max_record']}"]
+    if settings["period"] != "0ms":
+        words.append(f"period {settings['period']}")
+    if settings["disposal"] != "delete":
+        words.append(f"disposal {settings['disposal']}")
+    return ", ".join(words)
 
 
 def _would(at: At, done: str, would: str) -> str:

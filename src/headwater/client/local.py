@@ -42,7 +42,8 @@ class LocalLog(AsyncLog):
     """
 
     def __init__(self, opening: Callable[[], Log], *, settings: TopicSettings | None = None) -> None:
-        self._opening, self._settings = opening, settings
+        self._opening, self.usual = opening, settings or TopicSettings()
+        """`usual`: the settings of a new topic that is given none."""
         self._log: Log | None = None
         self._being_opened: asyncio.Task[Log] | None = None
         self._warm: set[Place] = set()
@@ -71,14 +72,14 @@ class LocalLog(AsyncLog):
     ) -> tuple[Topic, bool]:
         """As `create_topic`; also returns whether the topic is new."""
         if settings is not None and not isinstance(settings, TopicSettings):
-            given = read_settings({**show_settings(self._settings or TopicSettings()), **given_settings(settings)}) if settings else None
+            given = read_settings({**show_settings(self.usual), **given_settings(settings)}) if settings else None
             return await self.make_topic(name, partitions=partitions, settings=given)
         try:
             await self.topic(name)
             new = False
         except UnknownTopic:
             new = True
-        usual = self._settings if new else None
+        usual = self.usual if new else None
         return await self._thread(lambda log: log.create_topic(name, partitions=partitions, settings=settings or usual)), new
 
     async def topics(self) -> list[Topic]:

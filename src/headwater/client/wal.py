@@ -79,6 +79,7 @@ class WalNamespace:
             segment=given.segment,
             period=given.period,
             max_record=given.max_record,
+            disposal=given.disposal,
         )
         return await self._backend.ask(ask.CREATE, request)
 

@@ -20,7 +20,6 @@ from headwater.core.errors import Closed, HeadwaterError, UnknownTable
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log import Log, Topic
-from headwater.log.record import TopicSettings
 from headwater.wal import answers, operations, requests
 from headwater.wal.entries import EntryReader, region_places, table_places
 from headwater.wal.manager import OnPin, RegionManager
@@ -164,7 +163,7 @@ class WalPerformer:
             raise Closed("This headwater is closed.", hint="Open it again.")
         log = await self._log.open()
         if namespace not in self._managers:
-            self._loop, defaults = asyncio.get_running_loop(), self._settings.log
+            self._loop = asyncio.get_running_loop()
             self._managers[namespace] = RegionManager(
                 log,
                 lambda: self._ownership(log),
@@ -173,7 +172,7 @@ class WalPerformer:
                 clock=self._clock,
                 random=self._random,
                 metrics=self.metrics,
-                usual=TopicSettings(segment=int(defaults.segment), max_record=int(defaults.max_record)),
+                usual=self._log.usual,
                 on_pin=self._on_pin,
             )
             if self._serving is not None and self._serving.done():

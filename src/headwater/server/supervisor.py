@@ -231,6 +231,9 @@ class Supervisor:
         worker = Worker(self._settings, clock=self._clock, ids=self._ids, tokens=self._tokens, certificate=self._certificate, team=team)
 
         async def started() -> None:
+            # Its parent does this when all are ready, which no worker would have: its lines would be without a format, those of the audit
+            # lost. The library takes long to import, so a thread does it.
+            await asyncio.to_thread(_log_messages, self._settings)
             os.write(says, _READY)
 
         async def ending() -> None:
@@ -240,6 +243,12 @@ class Supervisor:
         loop.add_reader(self._lives, worker.stop)  # the parent was killed: end this worker, too
         # Ctrl-C reaches every process of a terminal; ignore it here, because the parent passes the signal on.
         await worker.serve(self._sockets, started=started, ending=ending, signals=lambda number: number == signal.SIGTERM)
+
+
+def _log_messages(settings: Settings) -> None:
+    from headwater.core.logging import set_up
+
+    set_up(settings.logging, stream=sys.stderr)
 
 
 def _nothing(number: int, frame: object) -> None:

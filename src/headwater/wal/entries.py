@@ -23,6 +23,7 @@ from headwater.wal.region_topics import RegionTopics
 BATCH = 500
 _MOST = 64 << 20  # bytes of payloads after which a batch ends early, so that large payloads do not fill the memory
 _FEW = 16  # records that are read before their size is known
+_KEPT = 2 << 20  # bytes of a record with many payloads that is kept from one part to the next: a stream that stands keeps no more
 Wanted = Callable[[int], bool]
 
 
@@ -137,14 +138,16 @@ class PayloadReader:
     def __init__(self, log: Log, topics: RegionTopics, *, most: int = _MOST) -> None:
         """`most`: bytes of payloads after which a part ends early."""
         self._log, self._topics, self._most, self._few = log, topics, most, _FEW
+        self._last: tuple[int, _Decoded] | None = None  # the record in which the last part ended: the next one goes on in it
 
     def read(self, places: EntryPlaces) -> list[PlacedEntry]:
-        """The payloads at these places, in their order; or the first of them, at least one, where they are large.
+        """The payloads at these places, one or more, in their order; or the first of them, at least one, where they are large.
 
         Errors: `OffsetGone` where a clean has removed one of them; `Damaged`.
         """
         offsets = places.offsets.tolist()
         decoded = self._decoded(list(dict.fromkeys(offsets)))
+        self._keep(decoded, offsets[-1])
         entries = []
         for table, sequence, offset in zip(places.tables.tolist(), places.sequences.tolist(), offsets, strict=True):
             if offset not in decoded:  # of the next part
@@ -159,6 +162,8 @@ class PayloadReader:
         """What the records at these offsets hold, or the first of them where they are large."""
         decoded: dict[int, _Decoded] = {}
         size, at = 0, 0
+        if offsets and self._last is not None and self._last[0] == offsets[0]:
+            decoded[offsets[0]], at = self._last[1], 1
         while at < len(offsets) and size < self._most:
             some = offsets[at : at + self._few]
             read = 0
@@ -168,6 +173,12 @@ class PayloadReader:
             at, size = at + len(some), size + read
             self._few = min(BATCH, 4 * self._few) if read < self._most // 16 else max(1, self._few // 4)
         return decoded
+
+    def _keep(self, decoded: dict[int, _Decoded], last: int) -> None:
+        """Without it, a record of 100 000 payloads would be read and decoded once for each batch of them."""
+        self._last = None
+        if last in decoded and len(payloads := decoded[last][2]) > 1 and sum(map(len, payloads)) <= _KEPT:
+            self._last = last, decoded[last]
 
     def _record(self, offset: int, record: Record | None) -> _Decoded:
         if record is None and offset >= self._log.bounds(self._topics.data, 0).start:  # nothing of ours removes it from there

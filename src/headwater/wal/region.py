@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
+from headwater.core.disposal import overwrites
 from headwater.core.errors import BadInput, Closed, Conflict, NotOwner, RegionNotFound, Timeout, UnknownTable, UnknownTopic
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
@@ -285,9 +286,19 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
             f"Region {topics} was deleted before, and its snapshots are still there.",
             hint=f"Remove the rest with `headwater wal delete {topics}`, then create it.",
         )
-    for topic in (topics.meta, topics.data):  # the data topic last: with it the region is there
-        log.create_topic(topic, settings=settings, part=PART)
+    log.create_topic(topics.meta, settings=_of_meta(log, settings) if new and settings is not None else None, part=PART)
+    log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there
     return new
+
+
+def _of_meta(log: Log, settings: TopicSettings) -> TopicSettings:
+    """The settings of the meta topic of such a data topic: no period, and of the disposals the secure ones alone.
+
+    On Kafka they are the same, so that what brokers refuse is refused before anything is made.
+    """
+    if log.engine == "kafka":
+        return settings
+    return msgspec.structs.replace(settings, period=0, disposal=settings.disposal if overwrites(settings.disposal) else "delete")
 
 
 async def open_region(
@@ -341,7 +352,7 @@ def _claimed_meta(log: Log, topics: RegionTopics, accept_loss: bool) -> Writer:
         return log.claim(topics.meta, 0, part=PART)
     except UnknownTopic:
         recover(log, topics, accept_loss=accept_loss)
-        settings = msgspec.structs.replace(log.topic(topics.data).settings, owner="")
+        settings = _of_meta(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
         log.create_topic(topics.meta, settings=settings, part=PART)
         return log.claim(topics.meta, 0, part=PART)
 

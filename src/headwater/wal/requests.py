@@ -57,12 +57,15 @@ class NewRegion(RegionRequest, frozen=True, kw_only=True):
     """Settings of a new region; what is left out is as configured for topics."""
 
     segment: Annotated[str | None, described("The size at which its log closes a segment, such as 64MiB.")] = None
-    period: Annotated[str | None, described("The age at which its log closes a segment, such as 1h.")] = None
+    period: Annotated[
+        str | None, described("When its log closes a segment, too: hour, day or month of the UTC calendar, or a duration.")
+    ] = None
     max_record: Annotated[str | None, described("The largest write, such as 16MiB.")] = None
+    disposal: Annotated[str | None, described("What becomes of the files of removed segments, such as secure-delete.")] = None
 
     @property
     def settings(self) -> RegionSettings:
-        return RegionSettings(segment=self.segment, period=self.period, max_record=self.max_record)
+        return RegionSettings(segment=self.segment, period=self.period, max_record=self.max_record, disposal=self.disposal)
 
 
 class CloseRegion(RegionRequest, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ from headwater.core.errors import BadInput
 from headwater.core.sections import NamedSection
 from headwater.core.settings import Note
 from headwater.core.units import Duration, Size
+from headwater.log.json_form import read_settings, show_settings
 from headwater.log.record import TopicSettings
 
+_EXAMPLES = {"segment": "64MiB", "period": "1h", "max_record": "16MiB", "disposal": "delete"}
 _LEAST = 1024  # bytes of a record: a snapshot has at least a table in each
 
 
@@ -35,23 +37,25 @@ WAL_SECTION = NamedSection("wal", WalSettings)
 class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is fixed for a region when it is created; what is left out is as configured for topics.
 
-    `segment`: the size at which its log closes a segment, and `period` the age; only closed ones can be removed. `max_record`: the largest
-    write, all payloads of a call together.
+    `segment`: the size at which its log closes a segment; `period`: hour, day or month of the UTC calendar, or a duration, at whose end it
+    does; only closed ones can be removed. `max_record`: the largest write, all payloads of a call together. `disposal`: what becomes of the
+    files of removed segments; `delete`, `reset`, `truncate`, or `secure-` and one of these.
     """
 
     segment: str | None = None
     period: str | None = None
     max_record: str | None = None
+    disposal: str | None = None
 
     def topic_settings(self, usual: TopicSettings) -> TopicSettings:
         """Errors: `BadInput` for a value without its unit, and for one that no topic can have."""
-        sizes = {
-            name: int(Size.parse(_text(name, given))) for name in ("segment", "max_record") if (given := getattr(self, name)) is not None
-        }
-        period = {} if self.period is None else {"period": int(Duration.parse(_text("period", self.period)))}
-        if (least := sizes.get("max_record", _LEAST)) < _LEAST:
-            raise BadInput(f"A region cannot do with records of {least} bytes.", hint=f"Give {_LEAST} bytes or more, such as 64KiB.")
-        return msgspec.structs.replace(usual, **sizes, **period)
+        given = {name: _text(name, value) for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        wanted = read_settings({**show_settings(usual), **given})
+        if "max_record" in given and wanted.max_record < _LEAST:
+            raise BadInput(
+                f"A region cannot do with records of {wanted.max_record} bytes.", hint=f"Give {_LEAST} bytes or more, such as 64KiB."
+            )
+        return wanted
 
     @property
     def given(self) -> bool:
@@ -61,5 +65,5 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def _text(name: str, given: object) -> str:
     if not isinstance(given, str):
-        raise BadInput(f"{name}={given!r} has no unit.", hint=f'Write it such as {name}="{"1h" if name == "period" else "64MiB"}".')
+        raise BadInput(f"{name}={given!r} is no text.", hint=f'Write it such as {name}="{_EXAMPLES[name]}".')
     return given

@@ -197,10 +197,13 @@ async def test_looking_creates_nothing_and_needs_no_ownership(wal: WriteAheadLog
 async def test_regions_are_made_and_listed(wal: WriteAheadLog) -> None:
     made = await wal("a").create(1, RegionSettings(segment="1MiB"))
     assert (made.namespace, made.region, made.settings["segment"]) == ("a", 1, "1MiB")
+    disposed = await wal("a").create(2, RegionSettings(period="month", disposal="secure-delete"))
+    assert (disposed.settings["period"], disposed.settings["disposal"]) == ("month", "secure-delete")
+    assert (await wal("a")[2].statistics()).settings == disposed.settings
     await wal("b").create(MAX)
     await wal("b").create(5)
     assert await wal("a").create(1) == made
-    assert [(one.namespace, one.region) for one in await wal.regions()] == [("a", 1), ("b", 5), ("b", MAX)]
+    assert [(one.namespace, one.region) for one in await wal.regions()] == [("a", 1), ("a", 2), ("b", 5), ("b", MAX)]
     assert [one.region for one in await wal("b").regions()] == [5, MAX]
     assert list(await wal.regions_of("none")) == []
     with pytest.raises(AlreadyExists):

@@ -92,6 +92,21 @@ async def test_large_payloads_come_in_smaller_batches_and_all_of_them_come(log: 
     assert max(counting.read[2:]) <= 5 * size + 5
 
 
+@pytest.mark.parametrize(("size", "reads"), [(5, 2), (3 << 20, 5)])
+async def test_a_record_of_many_payloads_is_read_once_unless_it_is_large(log: EmbeddedLog, size: int, reads: int) -> None:
+    payloads = [b"%d" % number for number in range(199)] + [bytes(size)]
+    log.claim(TOPICS.data, 0, part=PART).append(
+        [
+            Record(encode_key(RecordKind.ENTRY, 7, 1, 1), encode_payloads(payloads)),
+            Record(encode_key(RecordKind.ENTRY, 7, 1, 201), encode_payloads(payloads[:50])),
+        ]
+    )
+    meta, counting = RegionMeta(tables={1: TableMeta(next=251, offsets=[0] * 200 + [1] * 50)}), Counting(log)
+    reader = EntryReader(counting, TOPICS, table_places(meta, 1, SequenceRange(0, 999)), batch=45)  # type: ignore[arg-type]
+    assert [entry.payload async for entry in reader] == [*payloads, *payloads[:50]]
+    assert len(counting.read) == reads
+
+
 async def test_what_is_not_wanted_is_not_read(log: EmbeddedLog) -> None:
     """Entries are refused by their table, before they are read and decoded."""
     log.claim(TOPICS.data, 0, part=PART).append(

@@ -12,6 +12,7 @@ from tests.unit.wal.conftest import TOPICS, FailingOnce, OpenRegion
 
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import (
+    AlreadyExists,
     BadInput,
     Closed,
     DiskFull,
@@ -38,6 +39,17 @@ pytestmark = pytest.mark.anyio
 async def test_a_region_is_created_once(log: EmbeddedLog) -> None:
     assert not create_region(log, TOPICS)
     assert create_region(log, RegionTopics("wal", 8))
+
+
+def test_the_meta_topic_has_no_period_and_of_the_disposals_the_secure_ones(log: EmbeddedLog) -> None:
+    for number, (given, kept) in enumerate((("secure-reset", "secure-reset"), ("truncate", "delete"), ("delete", "delete")), 20):
+        topics, settings = RegionTopics("wal", number), TopicSettings(period="month", disposal=given)  # type: ignore[arg-type]
+        assert create_region(log, topics, settings)
+        assert not create_region(log, topics, settings)
+        data, meta = log.topic(topics.data).settings, log.topic(topics.meta).settings
+        assert (data.period, data.disposal, meta.period, meta.disposal) == ("month", given, 0, kept)
+        with pytest.raises(AlreadyExists):
+            create_region(log, topics, TopicSettings(period="day", disposal=given))  # type: ignore[arg-type]
     assert {topic.settings.owner for topic in log.topics()} == {"wal"}
     with pytest.raises(OwnedTopic):
         log.append(TOPICS.data, 0, [Record(b"k", b"v")])

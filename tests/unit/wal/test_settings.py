@@ -15,12 +15,27 @@ def test_what_is_left_out_is_as_usual() -> None:
     usual = TopicSettings(segment=1 << 20)
     assert RegionSettings().topic_settings(usual) == usual
     assert not RegionSettings().given
-    made = RegionSettings(segment="2MiB", period="1h", max_record="64KiB")
+    made = RegionSettings(segment="2MiB", period="1h", max_record="64KiB", disposal="secure-reset")
     assert made.given
-    assert made.topic_settings(usual) == TopicSettings(segment=2 << 20, period=3_600_000, max_record=64 << 10)
+    assert made.topic_settings(usual) == TopicSettings(segment=2 << 20, period=3_600_000, max_record=64 << 10, disposal="secure-reset")
+    assert RegionSettings(period="month").topic_settings(usual) == TopicSettings(segment=1 << 20, period="month")
+    assert RegionSettings(disposal="reset").given
 
 
-@pytest.mark.parametrize("given", [{"segment": "12"}, {"segment": 12}, {"period": "1MiB"}, {"max_record": "1GiB"}, {"max_record": "100B"}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"segment": "12"},
+        {"segment": 12},
+        {"period": "1MiB"},
+        {"period": "week"},
+        {"period": 1000},
+        {"max_record": "1GiB"},
+        {"max_record": "100B"},
+        {"disposal": "shred"},
+        {"disposal": 1},
+    ],
+)
 def test_what_no_region_can_have_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         RegionSettings(**given).topic_settings(TopicSettings())
