@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from headwater.core.errors import Damaged, MetaLost, OffsetGone, UnknownTopic
 from headwater.log import Log
@@ -140,19 +141,58 @@ def full_scan(log: Log, topics: RegionTopics, end: int | None = None) -> Recover
     return Recovered(meta=meta, snapshots=[], records=records, problems=[])
 
 
-def _scanned(log: Log, topics: RegionTopics, meta: RegionMeta | Remainder, *, start: int, end: int | None = None) -> int:
-    """Apply the records from `start` on; return how many there were."""
+def _scanned(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, end: int | None = None) -> int:
+    """Apply the records from `start` on; return how many there were. Errors: `Damaged`, also where offsets have no record."""
     fold = RegionFold(meta, topics.data, topics.region)
-    for batch in log.scan(topics.data, 0, start, end):
+    for batch in _without_holes(log, topics, start, end):
         fold.apply(batch)
     return fold.records
 
 
+def _without_holes(log: Log, topics: RegionTopics, start: int, end: int | None) -> Iterator[pa.RecordBatch]:
+    """The records from `start` on. Errors: `Damaged` where some are missing, before one that lies behind them is given.
+
+    No append of the embedded engine leaves an offset without a record, whatever fails: a repair of the log has cut it. Sequences alone do
+    not show that: a mark may be missing, or the last payloads, whose sequences would be given again. On Kafka transactions leave holes.
+    """
+    until = log.bounds(topics.data, 0).end if end is None else end  # before the scan: an owner may write meanwhile
+    at, dense = start, log.engine == "embedded"
+    for batch in log.scan(topics.data, 0, start, end):
+        offsets = batch.column("offset").to_numpy()
+        holes = np.flatnonzero(offsets != np.arange(at, at + len(offsets)))
+        if dense and len(holes):
+            first = int(holes[0])
+            yield batch.slice(0, first)
+            raise _missing(topics, at + first, int(offsets[first]))
+        yield batch
+        at = int(offsets[-1]) + 1
+    if dense and at < until:
+        raise _missing(topics, at, until)
+
+
+def has_holes(log: Log, topics: RegionTopics, end: int) -> bool:
+    """Whether offsets before `end` have no record, as after a repair of the log. Errors: `Damaged` for what cannot be read."""
+    bounds = log.bounds(topics.data, 0)
+    return sum(len(batch) for batch in log.scan(topics.data, 0, bounds.start, end)) < end - bounds.start
+
+
+def _missing(topics: RegionTopics, begin: int, end: int) -> Damaged:
+    which = f"offset {begin}" if end == begin + 1 else f"offsets {begin} to {end - 1}"
+    return Damaged(
+        f"The records at {which} of {topics.data} are lost, as after a repair of the log: payloads, marks or drops that were acknowledged.",
+        hint=f"Restore {topics.data} and {topics.meta} from a backup, or go on with what is left, where sequences of lost payloads may be "
+        f"given again: `headwater wal recover {topics} --accept-loss`.",
+    )
+
+
 def _left(log: Log, topics: RegionTopics, start: int, tables: _Tables | None = None) -> tuple[RegionMeta, int, list[str]]:
     """The state by the records from `start` on, how many there were, and what is missing of `tables`."""
-    left = Remainder(watermark=start, tables=tables)
-    records = _scanned(log, topics, left, start=start)
-    return left.meta(), records, left.lost
+    left, end = Remainder(watermark=start, tables=tables), log.bounds(topics.data, 0).end
+    fold = RegionFold(left, topics.data, topics.region)
+    for batch in log.scan(topics.data, 0, start):
+        fold.apply(batch)
+    left.watermark = max(left.watermark, end)  # what is missing before the end is lost once, and accepted once
+    return left.meta(), fold.records, left.lost
 
 
 def _repaired(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, problems: list[str]) -> Recovered:

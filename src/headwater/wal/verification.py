@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from headwater.core.errors import Damaged, Differs, MetaLost
 from headwater.wal.answers import RegionVerified
-from headwater.wal.recovery import Recovered, full_scan, recover
+from headwater.wal.recovery import Recovered, full_scan, has_holes, recover
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.table_meta import TableMeta
 from headwater.wal.view import RegionView
 
 
 def verify(view: RegionView) -> RegionVerified:
-    """Compare with a scan of the whole log, or with the older snapshot where the log no longer begins at 0. Blocking.
+    """Compare with a scan of the whole log, or with the older snapshot where the log is no longer whole. Blocking.
 
     Errors: `Differs` with the first difference; `Damaged` where there is nothing to compare with.
     """
@@ -23,7 +23,12 @@ def _verified(view: RegionView) -> RegionVerified:
     log, topics = view.log, view.topics
     stored = recover(log, topics)
     end, whole = stored.meta.watermark, log.bounds(topics.data, 0).start == 0
-    told = full_scan(log, topics, end) if whole else _from_older(view, end)
+    try:
+        told = full_scan(log, topics, end) if whole else _from_older(view, end)
+    except Damaged:
+        if not whole or not stored.snapshots or not has_holes(log, topics, end):
+            raise
+        whole, told = False, _from_older(view, end)  # what a repair has cut was accepted: only snapshots tell the state since then
     found = difference(stored.meta, told.meta)
     if found:
         raise Differs(
