@@ -9,15 +9,21 @@ from typing import NamedTuple
 import pytest
 from s3_ground import Store
 from sql_ground import SERVERS, a_ground
+from sql_ground import Ground as SqlGround
 from tests.unit.pipeline.running.ground import gone, piped, prepared
 
 from headwater.core.errors import Conflict, Differs
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Record
+from headwater.pipeline.offsets.control import log_topic
+from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.operating.operations import PipelineOperations
+from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.sink_adaptor import CanWrite
 
 DOCUMENTS = [b'{"_id":%d}' % n for n in range(10)]
+TOPIC = log_topic("p")
 
 
 class Ground(NamedTuple):
@@ -50,6 +56,12 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
             lambda: made.run("DELETE FROM t", "DROP TABLE headwater_committed", "DROP TABLE headwater_epoch", "DROP TABLE headwater_owner"),
             True,
         )
+
+
+@pytest.fixture(params=SERVERS)
+def made(request: pytest.FixtureRequest) -> Iterator[SqlGround]:
+    with a_ground(request) as made:
+        yield made
 
 
 @pytest.fixture
@@ -104,3 +116,33 @@ def test_a_prefix_without_its_notes_is_not_said_to_lack_what_it_may_have(log: Lo
         gone(log, tmp_path, pipeline)
     assert store.keys("out/") == before
     assert "replay" not in error.value.hint
+
+
+def test_a_table_that_somebody_drops_is_not_made_anew_with_what_comes_next(log: Log, tmp_path: Path, made: SqlGround) -> None:
+    pipeline, operations = piped(tmp_path, {"s": made.sink(create=True)}), PipelineOperations(log, "p")
+    assert gone(log, tmp_path, pipeline).state == "done"
+    made.run("DROP TABLE t")
+    log.writer(TOPIC, 0, log.epoch(TOPIC, 0), part=PART).append([Record(b"t", b'{"_id":10}')])
+    for _ in range(2):
+        with pytest.raises(Differs, match=r"has no table \S*t any more, .* sink s .*Nothing was written") as error:
+            gone(log, tmp_path, pipeline)
+        assert not made.sink().columns_of(made.sink().place("t"))
+    assert "headwater pipeline offset p mark s -1 --why" in error.value.hint
+    assert "headwater pipeline offset p mark s 9 --why" in error.value.hint
+    assert not compare(operations, pipeline, "s").equal
+    operations.mark("s", -1, why="it was dropped")
+    assert gone(log, tmp_path, pipeline).state == "done"
+    assert made.all("SELECT count(*) FROM t") == [(11,)]
+    assert compare(operations, pipeline, "s").equal
+
+
+def test_a_table_that_somebody_drops_can_be_left_behind(log: Log, tmp_path: Path, made: SqlGround) -> None:
+    pipeline = piped(tmp_path, {"s": made.sink(create=True)})
+    assert gone(log, tmp_path, pipeline).state == "done"
+    made.run("DROP TABLE t")
+    PipelineOperations(log, "p").mark("s", 9, why="archived")
+    assert gone(log, tmp_path, pipeline).state == "done"
+    log.writer(TOPIC, 0, log.epoch(TOPIC, 0), part=PART).append([Record(b"t", b'{"_id":10}')])
+    for _ in range(2):
+        assert gone(log, tmp_path, pipeline).state == "done"
+    assert made.all("SELECT _id FROM t") == [(10,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from headwater.core.errors import Rejected
+from headwater.core.errors import Rejected, Unavailable
 from headwater.pipeline.columns import (
     ColumnRules,
     ColumnType,
@@ -37,6 +37,11 @@ class ColumnCheck:
 
     def table(self, name: str) -> TableColumns:
         return self._tables.get(name, TableColumns())
+
+    def refuse_gone(self, table: str) -> None:
+        """Call it where a table is not there. Errors: `Unavailable` where it was: made anew, it would lack what it held."""
+        if self.table(table).made:
+            raise Unavailable(f"The table {table} is gone.", hint="Put it back; or let `headwater pipeline run` say what to type.")
 
     def checked(
         self, table: str, messages: Sequence[Message], cells: Mapping[str, Sequence[Any]], *, given: Collection[str] = ()

@@ -56,6 +56,7 @@ class TableColumns(msgspec.Struct, frozen=True, omit_defaults=True):
 
     columns: dict[str, ColumnType] = {}
     key: tuple[str, ...] = ()
+    made: bool = False  # whether the table was there when the sink had taken messages: it must not be made a second time
 
     def shown(self) -> dict[str, str]:
         """The kind of each column, as people read it."""

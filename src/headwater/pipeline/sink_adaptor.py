@@ -115,6 +115,10 @@ class SinkAdaptor(Generic[Own]):
         """The columns that a table has: none where there is no table. They keep the types that they have."""
         return ()
 
+    def tables_among(self, places: Collection[str]) -> set[str] | None:
+        """Which of these places have a table now; None for a sink that makes no tables of a database. Changes nothing."""
+        return None
+
     def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
         """The note of who writes to the target, where the sink keeps one there. Changes nothing."""
         return None
@@ -218,6 +222,9 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
 
     def columns_of(self, place: str) -> Collection[str]:
         return self._sink().columns_of(place)
+
+    def tables_among(self, places: Collection[str]) -> set[str] | None:
+        return self._sink().tables_among(places)
 
     def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
         return self._sink().owner(pipeline, sink)

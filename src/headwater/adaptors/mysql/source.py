@@ -6,7 +6,7 @@ with the changes, whose beginning was taken before the copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from pymysql.cursors import SSCursor
 from headwater.adaptors.mysql.adaptor import MySQL
 from headwater.adaptors.mysql.connection import MySQLSession, abandon, parsed
 from headwater.adaptors.mysql.table_watch import check_keys
-from headwater.adaptors.mysql.tables import MysqlTable, document, identities, table, tables, written_names
+from headwater.adaptors.mysql.tables import MysqlTable, document, identities, table, table_names, tables, written_names
 from headwater.adaptors.mysql.tail import follow, prepare
 from headwater.adaptors.sql.adaptor import SqlSource
 from headwater.core.errors import TooLarge
@@ -75,6 +75,9 @@ class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
 
     def table(self, session: MySQLSession, schema: str, name: str) -> MysqlTable | None:
         return table(session, schema, name)
+
+    def existing(self, session: MySQLSession, schemas: Collection[str]) -> set[str]:
+        return table_names(session, schemas)
 
     def rows(self, session: MySQLSession, tables: list[MysqlTable]) -> int | None:
         return sum(table.rows for table in tables)

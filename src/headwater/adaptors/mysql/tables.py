@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
@@ -55,6 +55,10 @@ FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDE
 _KEYS = """
 SELECT INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX
+"""
+_EXISTING = """
+SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA IN %s
 """
 # MariaDB's JSON type is text with a check constraint, which is the only sign of it.
 _CHECKS = "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"
@@ -156,6 +160,11 @@ def table(session: MySQLSession, schema: str, name: str) -> MysqlTable | None:
     """One table; None where it does not exist."""
     rows = session.ask(_TABLES + " AND t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s", ("", "", "", ("",), schema, name))
     return _described(session, rows[0]) if rows else None
+
+
+def table_names(session: MySQLSession, schemas: Collection[str]) -> set[str]:
+    """The namespaces of all tables in these databases that `table` would find."""
+    return {f"{schema}.{name}" for schema, name in session.ask(_EXISTING, (tuple(schemas),))}
 
 
 def _described(session: MySQLSession, row: tuple[Any, ...]) -> MysqlTable:

@@ -6,7 +6,7 @@ the changes, whose beginning was taken before the copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +31,7 @@ from headwater.adaptors.postgres.tables import (
     logical,
     may_replicate,
     table,
+    table_names,
     tables,
     written_names,
 )
@@ -93,6 +94,9 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
 
     def table(self, session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
         return table(session, schema, name)
+
+    def existing(self, session: PostgresSession, schemas: Collection[str]) -> set[str]:
+        return table_names(session, schemas)
 
     def rows(self, session: PostgresSession, tables: list[PostgresTable]) -> int | None:
         return estimated_rows(session, tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,10 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> '
   AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relname NOT IN (%s, %s, %s)
   AND (%s::text IS NULL OR (n.nspname = %s AND c.relname = %s))
 ORDER BY 2, 3
+"""
+_EXISTING = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't' AND n.nspname = ANY(%s)
 """
 # A domain's base type is found by walking down; an array of domains is as good as one of text.
 _COLUMNS = """
@@ -153,6 +157,11 @@ def tables(session: PostgresSession, chosen: Namespaces, *, readable: bool = Tru
 def table(session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
     """One table; None where it does not exist."""
     return next(iter(_described(session, session.ask(_TABLES, ("", "", "", name, schema, name)))), None)
+
+
+def table_names(session: PostgresSession, schemas: Collection[str]) -> set[str]:
+    """The namespaces of all tables in these schemas that `table` would find."""
+    return {f"{schema}.{name}" for schema, name in session.ask(_EXISTING, (list(schemas),))}
 
 
 def followable(found: Sequence[PostgresTable]) -> None:

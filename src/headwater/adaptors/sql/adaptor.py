@@ -84,6 +84,10 @@ class SqlSource(SourceAdaptor[AnySql], Generic[AnySql, AnySession, AnyTable]):
     def systems(self, session: AnySession, *, writing: bool) -> list[str]:
         """The identities of the connected server, by its own word: where a reader and a writer have one in common, it is one server."""
 
+    @abstractmethod
+    def existing(self, session: AnySession, schemas: Collection[str]) -> set[str]:
+        """The namespaces of all tables in these schemas."""
+
     def names(self, session: AnySession, tables: list[AnyTable]) -> list[str]:
         """The names under which rows of these tables can be written: their own, and those of their views and partitions."""
         return [table.namespace for table in tables]
@@ -178,6 +182,11 @@ class SqlSink(SinkAdaptor[AnySql]):
     def columns_of(self, place: str) -> Collection[str]:
         table = self._table(place)
         return () if table is None else [column.name for column in table.columns]
+
+    def tables_among(self, places: Collection[str]) -> set[str] | None:
+        source = self.source()
+        with source.session() as session:
+            return source.existing(session, sorted({split_name(place, source.default_schema())[0] for place in places})) & set(places)
 
     def key_of(self, place: str) -> tuple[str, ...]:
         table = self._table(place)

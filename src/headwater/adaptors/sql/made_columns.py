@@ -31,8 +31,10 @@ class MadeColumns:
         """What a table lacks for the messages; None where it has everything. Only their own fields count: one with a name that the server
         refuses must not hinder the others.
 
-        Errors: `NeedsColumns`; `Rejected` for a value that its column does not hold.
+        Errors: `NeedsColumns`; `Rejected` for a value that its column does not hold; `Unavailable` for a table that is gone.
         """
+        if table is None:
+            self._check.refuse_gone(place)
         own = [one for one in messages if one.op != Op.COMMAND]
         names = dict.fromkeys(name for one in own for name in (one.data if one.op != Op.DELETE else one.id_fields))
         kinds = {} if table is None else {column.name: column.kind for column in table.columns}

@@ -90,6 +90,12 @@ class SqliteSink(SinkAdaptor[Sqlite]):
         with SqliteSession(str(self.adaptor.file), read_only=True) as session:
             return Tables(session.db).columns(place)
 
+    def tables_among(self, places: Collection[str]) -> set[str] | None:
+        if not self.adaptor.file.exists():
+            return set()
+        with SqliteSession(str(self.adaptor.file), read_only=True) as session:
+            return {str(name) for (name,) in session.ask("select name from sqlite_master where type = 'table'")} & set(places)
+
     def place(self, namespace: str) -> str:
         return self.adaptor.table or namespace
 
@@ -223,6 +229,8 @@ class SqliteWriter(SinkWriter):
                 untouched=True,
                 hint=f'Give the namespace another name: remap({{"{table}": ...}}).',
             )
+        if not self._tables.exists(table):
+            self._check.refuse_gone(table)
         if op == Op.COMMAND:
             self._tables.empty(table)
         elif op != Op.DELETE:

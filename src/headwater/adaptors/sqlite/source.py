@@ -248,9 +248,11 @@ def _cell(value: Any) -> Any:
 
 
 def rows(adaptor: Sqlite, table: str) -> Iterator[dict[str, Any]]:
-    """The rows of a sink's table, for `verify`."""
+    """The rows of a sink's table, for `verify`; none where it does not exist."""
     with _opened(adaptor) as db:
         kinds = {row[1]: row[2] for row in db.execute(f"pragma table_info({quote(table)})")}
+        if not kinds:
+            return
         cursor = db.execute(f"select * from {quote(table)}")
         names = _columns(cursor)
         for row in cursor:

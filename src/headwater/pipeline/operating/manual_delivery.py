@@ -226,6 +226,7 @@ class ManualDelivery:
             # A table that was made anew lacks its notes of runs. Beside a live run it has them, and `begin` would sweep away the parts
             # that the run has half written.
             self._sink.adaptor.begin(known_as, self._sink.name, work.epoch)
+        holdings.allow_tables(start, end)
         deciding = ColumnDeciding(self._operator.control, self._sink, self._operator.log)
         written, at = 0, start
         while True:

@@ -97,6 +97,7 @@ class SinkLoop:
                     pass
             finally:
                 self.acks.flush()
+            self.holdings.note_tables(now=True)
 
     def begin(self) -> None:
         """Before the first delivery: refuse a sink that would write to what is read, fence older runs, move the sink where an operator has
@@ -148,9 +149,11 @@ class SinkLoop:
         try:
             self._deliver(gaps)
             self._patience.reached()
+            self.holdings.note_tables()
         except Cancelled:
             return not self._stopping.is_set()
         except Unavailable as error:
+            self.holdings.look(now=True)  # a table that is gone does not come back by waiting
             self._wait_for_sink(error)
         self.acks.flush_if_due()
         return True

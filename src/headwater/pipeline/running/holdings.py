@@ -20,6 +20,7 @@ from headwater.pipeline.offsets.liveness import process_life
 from headwater.pipeline.offsets.ranges import Span, joined, missing, prefix
 from headwater.pipeline.offsets.state import Change, State
 from headwater.pipeline.running.context import RunContext
+from headwater.pipeline.running.made_tables import MadeTables
 from headwater.pipeline.running.rewind import nearest_position
 
 _EVERY = 60.0  # seconds between two looks at a target during a run
@@ -36,6 +37,7 @@ class SinkHoldings:
         """`takes_over`: an operator wants this run to become the owner of a target that belongs to another log."""
         self._sink, self._context, self._acks, self._takes_over = sink, context, acks, takes_over
         self.name = sink.name
+        self._tables = MadeTables(context.control, sink, context.clock)
         self._identity = context.control.identity()
         self._next_look = 0.0
         self.claimed = False  # whether the target keeps a note of this run
@@ -58,6 +60,7 @@ class SinkHoldings:
         if not self._acks.moved:
             expected = self._acks.expected()
             self._compare(expected, [] if former is not None else self._held(), self._begun())
+            self._compare_tables(expected)
         self.claimed = adaptor.claim(self._mine(), former)
         moved = self._acks.moved
         if moved:  # an operator's move outranks what the sink holds
@@ -65,8 +68,11 @@ class SinkHoldings:
         expected = self._acks.expected()
         held = adaptor.begin(self._identity, name, epoch)
         if moved:
+            self._tables.take_as_they_are()
             self._acks.confirm_move(held)
             expected = self._acks.expected()
+        elif expected:
+            self._tables.note(now=True)  # those of a run that died before it could
         self._compare(expected, held, self._context.end() if moved else self._begun())
         self.compared = True  # before the note is taken back: `may_read` writes none from now on
         self._acks.compared()
@@ -84,6 +90,7 @@ class SinkHoldings:
     def move(self) -> None:
         """Move the sink where an operator has moved it, and take what it does not hold before that position for what the operator wants."""
         self._forget()
+        self._tables.take_as_they_are()
         self._acks.confirm_move(self._sink.adaptor.held(self._identity, self._sink.name))
 
     def _forget(self) -> None:
@@ -100,6 +107,7 @@ class SinkHoldings:
             expected = self._acks.expected()  # before the target is read: an operator may move the position meanwhile
             try:
                 self._compare(expected, self._held(), self._context.end())
+                self._compare_tables(expected)
             except Unavailable:
                 return  # the next delivery reports a sink that cannot be reached
             except Differs:
@@ -111,7 +119,23 @@ class SinkHoldings:
         """Compare with the newest state: an operator's `step` may have moved the sink since the state was read. Errors: `Differs`."""
         self._context.control.refresh()
         if not self._acks.moved:
-            self._compare(self._acks.expected(), self._held(), self._context.end())
+            expected = self._acks.expected()
+            self._compare(expected, self._held(), self._context.end())
+            self._compare_tables(expected)
+
+    def note_tables(self, *, now: bool = False) -> None:
+        """Write which tables the sink has made, at intervals or `now`. A target that cannot be asked is asked later."""
+        if self._acks.position >= 0 and not self._acks.moved:
+            with suppress(Unavailable):
+                self._tables.note(now=now)
+
+    def allow_tables(self, start: int, end: int) -> None:
+        """Before an operator sends [start, end): let tables that are gone be made anew where the target lacks what it has taken, which the
+        comparison of ranges tells; or where all messages that they can have held come again."""
+        expected, held = self._acks.expected(), self._sink.adaptor.held(self._identity, self.name)
+        everything = start == 0 and end > max((stop - 1 for _, stop in expected), default=0)
+        if everything or (held is not None and any(missing(*span, held) for span in expected)):
+            self._tables.take_as_they_are()
 
     def refuse_other(self) -> None:
         """Errors: `Conflict` where the target belongs to another log."""
@@ -190,6 +214,30 @@ class SinkHoldings:
         there = joined(held)
         if lacking := [gap for start, stop in expected for gap in missing(start, stop, there)]:
             raise self._less(lacking)
+
+    def _compare_tables(self, expected: Sequence[Span]) -> None:
+        """Errors: `Differs` where a table is gone that the sink has written to. One that has taken nothing misses nothing."""
+        lacking = self._tables.lacking() if expected else []
+        if not lacking:
+            return
+        context, sink, position = self._context, self._sink.name, self._acks.position
+        shown = ", ".join(lacking[:_SHOWN]) + (f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else "")
+        mark = f"    headwater pipeline offset {context.control.pipeline} mark {sink}"
+        if context.log.bounds(context.topic, 0).start > 0 or has_holes(context.log, context.topic, 0, position):
+            hint = (
+                "The log no longer has all messages. Put the table back. Or go on without it, and read the source anew:\n"
+                f"{mark} {position} --why ...\n    headwater pipeline run {context.control.state.file} --again"
+            )
+        else:
+            twice = [place for place in self._tables.without_key() if place not in lacking]
+            first = f" First empty {', '.join(twice[:_SHOWN])}: rows without a key would be there twice." if twice else ""
+            hint = (
+                f"Put the table back. Or deliver everything again, or go on without what it held.{first}\n"
+                f"{mark} -1 --why ...\n{mark} {position} --why ..."
+            )
+        raise Differs(
+            f"{self._sink.adaptor} has no table {shown} any more, which sink {sink} has written to. Nothing was written.", hint=hint
+        )
 
     def _beyond(self, what: str, end: int, held: Sequence[Span] = ()) -> Differs:
         name, sink, now = self._context.control.pipeline, self._sink.name, self._context.end()

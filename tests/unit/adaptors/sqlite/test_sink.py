@@ -129,8 +129,7 @@ def test_readers_of_the_file_take_no_lock_away_from_another_part_of_the_process(
     """A process that closes a file loses its POSIX locks on it, unless one library knows of all that is open."""
     with Database(Path(str(sink.path)), synced=True) as database, database.transaction() as transaction:
         transaction.rows("create table t (_id)")
-        with pytest.raises(Unavailable, match="no such table"):
-            list(sink.rows("t"))  # opens and closes the file
+        assert not list(sink.rows("t"))  # opens and closes the file
         other = subprocess.run([sys.executable, "-c", _LOCKING, str(sink.path)], input="", capture_output=True, text=True)
         assert "database is locked" in other.stderr
 

@@ -214,7 +214,8 @@ def test_beside_a_live_run_a_sink_that_stands_is_stepped_and_the_run_does_not_se
     assert standing
     assert all(standing)  # at no moment could the live run have taken it for seen to
     with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
-        db.execute("drop table t")
+        db.execute("pragma writable_schema = on")
+        db.execute("update sqlite_master set sql = 'create table t (_id integer primary key)' where name = 't'")
     assert hands.deliver_next() == 1
     assert hands.following() == 2
     with pytest.raises(Conflict, match="A run delivers to s now"):
