@@ -393,3 +393,11 @@ async def test_a_reader_never_ends_early_because_its_server_stops(tmp_path: Path
             with pytest.raises(Unavailable):
                 while await reader.next_batch():
                     pass
+
+
+def test_other_settings_are_told_with_a_command_that_shows_them(home: Program) -> None:
+    done(home, "create", "7", "--period", "month", "--disposal", "secure-delete")
+    refused = home("wal", "create", "7", "--disposal", "reset", "--json")
+    assert refused.code == 4
+    assert "`headwater log topics" in refused.problem["hint"]
+    assert "secure-delete" in home("log", "topics").out
