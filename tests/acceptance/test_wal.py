@@ -88,12 +88,17 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["write", "7", "-1", "x"], 5, "bad-input"),
     (["write", "7", str(MAX + 1), "x"], 5, "bad-input"),
     (["write", "7", "x", "x"], 2, "usage"),
+    (["create", "8", "--period", "week"], 5, "bad-input"),
+    (["create", "8", "--disposal", "shred"], 5, "bad-input"),
+    (["create", "7", "--disposal", "reset"], 4, "already-exists"),
     (["write", "7", "1", "x", "--timeout", "5"], 5, "bad-input"),
+    (["write", "7", "1", "x", "--timeout", "0s"], 5, "bad-input"),
     (["write", "7", "1", "x", "--format", "raw"], 2, "usage"),
     (["read", "77", "1"], 3, "region-not-found"),
     (["read", "7", "1", "9..2"], 5, "bad-bounds"),
     (["read", "7", "8", "9..2"], 5, "bad-bounds"),
     (["read", "7", "1", "x"], 5, "bad-bounds"),
+    (["read", "7", "1", ""], 5, "bad-bounds"),
     (["scan", "77"], 3, "region-not-found"),
     (["scan", "7", "--tables", "1,x"], 5, "bad-input"),
     (["mark", "77", "1", "1"], 3, "region-not-found"),
@@ -126,6 +131,7 @@ def test_wrong_words_are_told_and_make_nothing(home: Program, through: str) -> N
             assert ran.problem["code"] == problem, words
             if problem == "region-not-found":
                 assert "Did you mean wal/7?" in ran.problem["hint"], words
+            assert "timeout=" not in ran.problem["detail"] + ran.problem["hint"], "that cannot be typed"
         assert [one["region"] for one in done(home, "regions").json] == [7]
         assert [(one["table"], one["last"]) for one in done(home, "tables", "7").json] == [(1, 1)]
 
@@ -378,3 +384,25 @@ async def test_a_region_goes_on_in_the_order_of_its_calls_after_a_clean_stop(tmp
     assert rows == list(range(1, 201))
     with pytest.raises(HeadwaterError):
         await hw.wal("wal")[7].write(1, [b"closed"])
+
+
+async def test_a_reader_never_ends_early_because_its_server_stops(tmp_path: Path) -> None:
+    with SpawnedServer(tmp_path / "data") as server:
+        async with headwater.open(server.url) as hw:
+            region = await hw.wal("wal").open(7, create=True)
+            for _ in range(60):
+                await region.write(1, [bytes(1 << 20)])
+            for reader in (region.read(1, batch=1), region.scan(batch=1)):
+                assert len(await reader.next_batch()) == 1
+            server.stop()
+            with pytest.raises(Unavailable):
+                while await reader.next_batch():
+                    pass
+
+
+def test_other_settings_are_told_with_a_command_that_shows_them(home: Program) -> None:
+    done(home, "create", "7", "--period", "month", "--disposal", "secure-delete")
+    refused = home("wal", "create", "7", "--disposal", "reset", "--json")
+    assert refused.code == 4
+    assert "`headwater log topics" in refused.problem["hint"]
+    assert "secure-delete" in home("log", "topics").out

@@ -13,12 +13,14 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import agreed, count, counted, print_json, print_json_line
 from headwater.cli.wal_options import RegionName, TableNumber, region_at
+from headwater.core.errors import BadInput
 from headwater.core.units import Duration
 from headwater.wal.region_topics import region_named
 from headwater.wal.settings import RegionSettings
 
 _LINES = 1000  # of standard input, that become one record
 _BYTES = 1 << 20
+_LONGEST = 1e9  # seconds
 
 
 @command(example="headwater wal create wal/7 --segment 64MiB")
@@ -73,6 +75,8 @@ def write(
     if payloads and form == "raw":
         raise typer.BadParameter("With --format raw the payload is standard input; give none here.")
     seconds = None if timeout is None else Duration.parse(timeout).seconds
+    if seconds is not None and not 0 < seconds < _LONGEST:
+        raise BadInput(f"Nobody can wait for {timeout}.", hint="Give --timeout such as 5s, or leave it out.")
     written, last = 0, 0
     batches = iter([list(map(os.fsencode, payloads))]) if payloads else _batches(form)
     try:

@@ -89,7 +89,7 @@ def read(
     fail_empty: FailEmpty = False,
 ) -> None:
     """Print the live payloads of a table. With `--json` one object a line."""
-    first, last = read_range(sequences, "sequences") if sequences else (None, None)
+    first, last = read_range(sequences, "sequences") if sequences is not None else (None, None)
     with region_at(at, region) as one:
         one.tables()  # an unknown region is told before anything is printed
         stream = one.read(table, "min" if first is None else Included(first), "max" if last is None else Included(last))

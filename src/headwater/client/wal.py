@@ -164,6 +164,9 @@ class OneRegion:
 
     def scan(self, *, tables: Collection[int] | None = None, batch: int = BATCH) -> EntryStream:
         """The live payloads of all tables in the order of the log, as they are when reading begins. `tables`: only these."""
+        given: object = tables
+        if given is not None and (isinstance(given, str) or not isinstance(given, Collection)):
+            raise BadInput(f"tables={given!r:.60} are no tables.", hint="Give their numbers, such as tables=[1, 5].")
         numbers = None if tables is None else ",".join(str(checked_id(table, "table")) for table in tables)
         request = requests.ScanRegion(**self._place(), tables=numbers, decode="binary")
         return EntryStream((lambda: self._backend.stream(ask.SCAN, request)) if numbers != "" else None, batch)

@@ -84,10 +84,8 @@ class Forwarding:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except ConnectionEnded as error:
-            if gone.done():
+            if gone.done() or begun:  # an answer that has begun and is not ended is cut: the client is told that it is incomplete
                 return
-            if begun:
-                raise  # the answer has begun: ending it early tells the client that it is incomplete
             if method == "GET":
                 raise _away() from error
             raise OutcomeUnknown(

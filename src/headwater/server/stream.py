@@ -21,10 +21,21 @@ class EventStream:
     """Sends chunks of events until they end, the client leaves, or the server stops. The answer then ends cleanly, and clients reconnect.
 
     Sends `: ping` after `ping` seconds without an event. An error of the source becomes an `error` event whose data is the problem.
+    `finite`: the events have an end that clients count on. A server that stops before it cuts the connection, as a `LineStream` would.
     """
 
-    def __init__(self, chunks: AsyncGenerator[bytes], *, streams: Streams, stop: asyncio.Event, ids: Ids, ping: float = PING) -> None:
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes],
+        *,
+        streams: Streams,
+        stop: asyncio.Event,
+        ids: Ids,
+        ping: float = PING,
+        finite: bool = False,
+    ) -> None:
         self._chunks, self._streams, self._stop, self._ids, self._ping = chunks, streams, stop, ids, ping
+        self._finite = finite
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._streams.open(scope) as stream:
@@ -46,7 +57,8 @@ class EventStream:
             await self._chunks.aclose()
         if isinstance(outcome, Exception):
             raise outcome  # a fault: the app reports it, and the connection ends before the answer does
-        if not left:
+        cut = self._finite and isinstance(outcome, asyncio.CancelledError)
+        if not left and not cut:
             stream.ending = "error" if stream.ending == "error" else "whole"
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -97,7 +97,8 @@ class WalHandlers:
 
     async def _events(self, request: ReadEntries | ScanRegion) -> ASGIApp:
         reader, handlers = await self._performer.reader(request, batch=_BATCH), self._handlers
-        return EventStream(self._chunks(reader, request, _data), streams=handlers.streams, stop=handlers.stop, ids=handlers.ids)
+        chunks = self._chunks(reader, request, _data)
+        return EventStream(chunks, streams=handlers.streams, stop=handlers.stop, ids=handlers.ids, finite=True)
 
     async def _chunks(
         self, reader: EntryReader, request: ReadEntries | ScanRegion, encode: Callable[[ShownEntry], bytes]

@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.disposal import overwrites
-from headwater.core.errors import BadInput, Closed, Conflict, NotOwner, RegionNotFound, Timeout, UnknownTable, UnknownTopic
+from headwater.core.errors import AlreadyExists, BadInput, Closed, Conflict, NotOwner, RegionNotFound, Timeout, UnknownTable, UnknownTopic
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
@@ -286,9 +286,20 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
             f"Region {topics} was deleted before, and its snapshots are still there.",
             hint=f"Remove the rest with `headwater wal delete {topics}`, then create it.",
         )
-    log.create_topic(topics.meta, settings=_of_meta(log, settings) if new and settings is not None else None, part=PART)
+    _create_meta(log, topics, _of_meta(log, settings) if new and settings is not None else None)
     log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there
     return new
+
+
+def _create_meta(log: Log, topics: RegionTopics, settings: TopicSettings | None) -> None:
+    try:
+        log.create_topic(topics.meta, settings=settings, part=PART)
+    except AlreadyExists:
+        if log.topic(topics.meta).settings.owner != PART or log.bounds(topics.meta, 0).end:
+            raise
+        # Empty, and there is no data topic: who began to create the region has died, and nobody could ever give it these settings.
+        log.delete_topic(topics.meta, part=PART)
+        log.create_topic(topics.meta, settings=settings, part=PART)
 
 
 def _of_meta(log: Log, settings: TopicSettings) -> TopicSettings:

@@ -313,6 +313,8 @@ async def test_another_process_owns_it(data: Path, wal: WriteAheadLog, region: O
 
 
 BAD: list[tuple[type[Exception], Callable[[OneRegion], Any]]] = [
+    (BadInput, lambda region: region.scan(tables=5).next_batch()),  # type: ignore[arg-type]
+    (BadInput, lambda region: region.scan(tables="12").next_batch()),  # type: ignore[arg-type]
     (BadInput, lambda region: region.write(1, [])),
     (BadInput, lambda region: region.write(1, b"abc")),
     (BadInput, lambda region: region.write(1, ["text"])),  # type: ignore[list-item]

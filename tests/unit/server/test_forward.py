@@ -168,8 +168,7 @@ async def test_an_answer_that_breaks_off_is_not_ended_as_a_whole_one(tmp_path: P
     server = await asyncio.start_unix_server(breaking, tmp_path / "owner.sock")
     async with forwarding(tmp_path, None) as app:
         client = Client()
-        with pytest.raises(Exception, match="closed"):
-            await client.ask(app)
+        await client.ask(app)  # without an error, of which the server's log would show the way through the code
         assert [message.get("more_body", True) for message in client.messages] == [True] * len(client.messages)
         app.close()
     server.close()

@@ -93,6 +93,21 @@ async def test_a_stopping_server_ends_the_stream_whole() -> None:
     assert client.ended
 
 
+async def test_a_stopping_server_cuts_a_stream_whose_end_counts() -> None:
+    for parts, then in (((b"data: a\n\n",), asyncio.Event()), ((b"data: a\n\n",), None)):
+        client, stop = Client(), asyncio.Event()
+        stream = EventStream(chunks(*parts, then=then), streams=some_streams(), stop=stop, ids=lambda: "id-1", finite=True)
+        running = asyncio.create_task(run(stream, client))
+        await client.has(b"data: a")
+        if then is None:  # all of it was sent
+            await running
+            assert client.ended
+            continue
+        stop.set()
+        await running
+        assert not client.ended
+
+
 async def test_a_client_that_does_not_read_does_not_hold_up_the_stop() -> None:
     client, stop = Client(reads=False), asyncio.Event()
     running = asyncio.create_task(run(events(chunks(b"data: a\n\n"), stop=stop), client))

@@ -31,7 +31,7 @@ from headwater.log.record import Record, TopicSettings
 from headwater.wal.layout import EMPTY, RecordKind, encode_key
 from headwater.wal.recovery import full_scan, recover
 from headwater.wal.region import Cleaned, Region, TableMark, create_region, open_region
-from headwater.wal.region_topics import RegionTopics
+from headwater.wal.region_topics import PART, RegionTopics
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,19 @@ pytestmark = pytest.mark.anyio
 async def test_a_region_is_created_once(log: EmbeddedLog) -> None:
     assert not create_region(log, TOPICS)
     assert create_region(log, RegionTopics("wal", 8))
+
+
+def test_a_region_that_was_begun_with_other_settings_is_created(log: EmbeddedLog) -> None:
+    topics = RegionTopics("wal", 30)
+    log.create_topic(topics.meta, settings=TopicSettings(segment=4000), part=PART)  # then that process died
+    assert create_region(log, topics, TopicSettings(segment=5000, disposal="secure-delete"))
+    assert log.topic(topics.meta).settings.disposal == "secure-delete"
+    other = RegionTopics("wal", 31)
+    log.create_topic(other.meta, settings=TopicSettings(segment=4000), part=PART)
+    log.append(other.meta, 0, [Record(b"k", b"v")], part=PART)  # the snapshots of a region whose log is lost
+    with pytest.raises(AlreadyExists):
+        create_region(log, other, TopicSettings(segment=5000))
+    assert log.bounds(other.meta, 0).end == 1
 
 
 def test_the_meta_topic_has_no_period_and_of_the_disposals_the_secure_ones(log: EmbeddedLog) -> None:

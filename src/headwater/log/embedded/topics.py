@@ -73,7 +73,7 @@ class EmbeddedTopics:
                         hint="A partition count never changes, because keys would move: create another topic and copy the records.",
                     )
                 if settings is not None and found.settings != wanted:
-                    raise AlreadyExists(f"Topic {name} exists with other settings.", hint=f"See them with `headwater log stats {name}`.")
+                    raise AlreadyExists(f"Topic {name} exists with other settings.", hint="See them with `headwater log topics`.")
                 self._sync_names(name)
                 return found
             self._check_left(name, partitions)
