@@ -71,6 +71,9 @@ class PipelineChanges(PipelineView):
                     hint=f"Give {state.compacting - 1} or more, or try again when the compaction is over: within an hour at most.",
                 )
             moved = SinkState(position=position, generation=now.generation + 1, told=now.told)
+            if now.failure is not None and not now.failure.of_message and life(state.run, self.clock.now_ms()) != "gone":
+                # The run has given the sink up, and only the next one delivers to it: a sink chained to it would wait for ever.
+                moved = msgspec.structs.replace(moved, failure=msgspec.structs.replace(now.failure, offset=position + 1))
             changes: list[Change] = [(f"sink/{sink}", moved)]
             changes += [
                 (f"taken/{sink}/{namespace}", min(at, position) if position >= 0 else None)

@@ -106,6 +106,19 @@ def test_a_mark_moves_the_position_either_way_and_what_was_under_way_does_not_co
     assert [(one.what, one.details["offset"], one.details["before"]) for one in shop.audit()] == [("mark", 3, 15), ("mark", -1, 3)]
 
 
+def test_a_mark_does_not_hide_that_a_live_run_has_given_the_sink_up(log: EmbeddedLog) -> None:
+    """No loop of that run delivers to it: called running, a sink chained to it would wait for ever, and so would people."""
+    clock = ManualClock()
+    shop = PipelineOperations(log, "shop", clock=clock)
+    gone = Failure(offset=16, error="differs", message="It lacks a table.", of_message=False)
+    for life, stays in (("done", False), ("running", True)):
+        run = RunInfo(epoch=99, id="r", began=clock.now_ms(), beat=clock.now_ms(), process="elsewhere:1", state=life)
+        shop.control.change(lambda state, run=run: [("run", run), ("sink/archive", SinkState(position=15, failure=gone))])
+        shop.mark("archive", 3, why="again")
+        assert shop.sink("archive").stopped == stays
+    assert shop.sink("archive").revived().single_until == 4  # the next run tries again, and sends no more than one message by itself
+
+
 def test_an_ack_counts_the_message_and_lifts_the_failure_that_stands_there(log: EmbeddedLog) -> None:
     shop = PipelineOperations(log, "shop")
     assert shop.ack("report", 15, why="gone").position == 13  # beyond a gap
