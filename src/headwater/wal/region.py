@@ -283,8 +283,8 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
         new = True
     if leftover(log, topics):
         raise Conflict(
-            f"Region {topics} was deleted before, and its snapshots are still there.",
-            hint=f"Remove the rest with `headwater wal delete {topics}`, then create it.",
+            f"Region {topics} has snapshots and no log: it was deleted halfway, or its log is lost.",
+            hint=f"Restore {topics.data} from a backup, or remove the rest with `headwater wal delete {topics}`.",
         )
     _create_meta(log, topics, _of_meta(log, settings) if new and settings is not None else None)
     log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there

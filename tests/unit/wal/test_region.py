@@ -49,7 +49,7 @@ def test_a_region_that_was_begun_with_other_settings_is_created(log: EmbeddedLog
     other = RegionTopics("wal", 31)
     log.create_topic(other.meta, settings=TopicSettings(segment=4000), part=PART)
     log.append(other.meta, 0, [Record(b"k", b"v")], part=PART)  # the snapshots of a region whose log is lost
-    with pytest.raises(AlreadyExists):
+    with pytest.raises(Conflict, match="its log is lost"):
         create_region(log, other, TopicSettings(segment=5000))
     assert log.bounds(other.meta, 0).end == 1
 
