@@ -15,6 +15,7 @@ from headwater.core.errors import (
     AlreadyExists,
     BadInput,
     Closed,
+    Conflict,
     DiskFull,
     Fenced,
     NotOwner,
