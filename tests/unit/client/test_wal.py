@@ -402,3 +402,13 @@ def serving_only(hw: headwater.Headwater) -> WalNamespace:
     backend = hw.wal._backend
     assert isinstance(backend, ForwardingBackend)
     return WriteAheadLog(backend.near)("wal")
+
+
+async def test_a_new_region_has_the_settings_of_topics(tmp_path: Path) -> None:
+    file = tmp_path / "headwater.toml"
+    file.write_text('[log]\nsegment = "1MiB"\nperiod = "day"\ndisposal = "secure-reset"\n')
+    async with headwater.open(tmp_path / "data", create=True, config=file) as hw:
+        made = await hw.wal("wal").create(7)
+        assert (made.settings["segment"], made.settings["period"], made.settings["disposal"]) == ("1MiB", "day", "secure-reset")
+        other = await hw.wal("wal").create(8, RegionSettings(period="0ms", disposal="delete"))
+        assert (other.settings["period"], other.settings["disposal"]) == ("0ms", "delete")
