@@ -229,7 +229,7 @@ class SqliteWriter(SinkWriter):
                 untouched=True,
                 hint=f'Give the namespace another name: remap({{"{table}": ...}}).',
             )
-        if not self._tables.exists(table):
+        if not self._tables.columns(table):
             self._check.refuse_gone(table)
         if op == Op.COMMAND:
             self._tables.empty(table)
