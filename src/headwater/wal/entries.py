@@ -137,6 +137,8 @@ class PayloadReader:
     def __init__(self, log: Log, topics: RegionTopics, *, most: int = _MOST) -> None:
         """`most`: bytes of payloads after which a part ends early."""
         self._log, self._topics, self._most, self._few = log, topics, most, _FEW
+        # The last record of the part before: one with very many payloads is read in many parts, and is decoded once.
+        self._last: dict[int, _Decoded] = {}
 
     def read(self, places: EntryPlaces) -> list[PlacedEntry]:
         """The payloads at these places, in their order; or the first of them, at least one, where they are large.
@@ -157,8 +159,8 @@ class PayloadReader:
 
     def _decoded(self, offsets: list[int]) -> dict[int, _Decoded]:
         """What the records at these offsets hold, or the first of them where they are large."""
-        decoded: dict[int, _Decoded] = {}
-        size, at = 0, 0
+        decoded = {offset: self._last[offset] for offset in offsets[:1] if offset in self._last}
+        size, at = 0, len(decoded)
         while at < len(offsets) and size < self._most:
             some = offsets[at : at + self._few]
             read = 0
@@ -167,6 +169,7 @@ class PayloadReader:
                 read += len(record.value or b"") if record is not None else 0
             at, size = at + len(some), size + read
             self._few = min(BATCH, 4 * self._few) if read < self._most // 16 else max(1, self._few // 4)
+        self._last = dict([next(reversed(decoded.items()))]) if decoded else {}
         return decoded
 
     def _record(self, offset: int, record: Record | None) -> _Decoded:
