@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 import pytest
 
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import HeadwaterError, NotOwner
+from headwater.core.errors import HeadwaterError, NotOwner, Timeout
+from headwater.core.files import FileLock, Files
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.testing.clock import ManualClock
@@ -292,3 +293,25 @@ def test_a_child_of_the_owner_owns_nothing_and_keeps_nothing(data: Path) -> None
     finally:
         os.kill(next(int(word) for word in words if word.isdigit()), signal.SIGKILL)
         os.close(told)
+
+
+def test_a_take_over_from_an_owner_that_stands_still_with_the_lock_says_so_and_succeeds_later(data: Path) -> None:
+    """Nobody can take the lock of a process that is stopped in the middle of an append."""
+    clock = ManualClock()
+
+    async def take() -> None:
+        with EmbeddedLog(data, clock=clock) as log, LocalOwnership(log, data / "owners") as owners:
+            stopped = FileLock(Files(), data / "log" / TOPICS.data / "0" / "lock")
+            stopped.exclusive()
+            taking = asyncio.create_task(open_region(log, owners, TOPICS, take_over=True))
+            while not taking.done():
+                clock.advance(1)
+                await asyncio.sleep(0)
+            with pytest.raises(Timeout, match="wal_data_7/0/lock"):
+                await taking
+            stopped.close()
+            region = await open_region(log, owners, TOPICS, take_over=True)
+            assert await region.write(1, [b"x"]) == 1
+            await region.close()
+
+    asyncio.run(take())

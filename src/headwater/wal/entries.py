@@ -24,6 +24,7 @@ BATCH = 500
 _MOST = 64 << 20  # bytes of payloads after which a batch ends early, so that large payloads do not fill the memory
 _FEW = 16  # records that are read before their size is known
 _KEPT = 2 << 20  # bytes of a record with many payloads that is kept from one part to the next: a stream that stands keeps no more
+_MANY = 4 * BATCH  # payloads of a record that is kept whatever its size: it would be decoded for each of many batches
 Wanted = Callable[[int], bool]
 
 
@@ -175,9 +176,9 @@ class PayloadReader:
         return decoded
 
     def _keep(self, decoded: dict[int, _Decoded], last: int) -> None:
-        """Without it, a record of 100 000 payloads would be read and decoded once for each batch of them."""
+        """Without it, a record of 100 000 payloads would be read and decoded once for each batch of them. Large ones of few are let go."""
         self._last = None
-        if last in decoded and len(payloads := decoded[last][2]) > 1 and sum(map(len, payloads)) <= _KEPT:
+        if last in decoded and len(payloads := decoded[last][2]) > 1 and (len(payloads) > _MANY or sum(map(len, payloads)) <= _KEPT):
             self._last = last, decoded[last]
 
     def _record(self, offset: int, record: Record | None) -> _Decoded:

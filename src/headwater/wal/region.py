@@ -31,6 +31,7 @@ from headwater.wal.snapshots import KEPT, SnapshotStore
 
 T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
+_AT_ONCE = 1 << 16  # payloads that a move copies at once: each batch makes a new map of the table, and reads its record again
 _SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
 
 
@@ -132,7 +133,7 @@ class Region:
             numbers = self._writer.tables.get(table)
             with self._writer.locked:
                 places = table_places(self._writer.meta, table, SequenceRange(at, last))
-            entries = await EntryReader(self._log, self.topics, places, most=_MOVED).next_batch()
+            entries = await EntryReader(self._log, self.topics, places, batch=_AT_ONCE, most=_MOVED).next_batch()
             if numbers is None or not entries:  # flushed or dropped meanwhile
                 return last + 1, 0
             if self._writer.tables.get(table) is not numbers:  # claimed anew: a drop that seemed to fail may be in the log

@@ -107,6 +107,15 @@ async def test_a_record_of_many_payloads_is_read_once_unless_it_is_large(log: Em
     assert len(counting.read) == reads
 
 
+async def test_a_record_of_many_payloads_is_read_once_however_many_batches_it_gives(log: EmbeddedLog) -> None:
+    payloads = [b"%d" % number for number in range(1000)]
+    log.claim(TOPICS.data, 0, part=PART).append([Record(encode_key(RecordKind.ENTRY, 7, 1, 1), encode_payloads(payloads))])
+    meta, counting = RegionMeta(tables={1: TableMeta(next=1001, offsets=[0] * 1000)}), Counting(log)
+    reader = EntryReader(counting, TOPICS, table_places(meta, 1, SequenceRange(0, 2000)), batch=7)  # type: ignore[arg-type]
+    assert [entry.payload async for entry in reader] == payloads
+    assert len(counting.read) == 1
+
+
 async def test_what_is_not_wanted_is_not_read(log: EmbeddedLog) -> None:
     """Entries are refused by their table, before they are read and decoded."""
     log.claim(TOPICS.data, 0, part=PART).append(

@@ -95,6 +95,13 @@ async def test_a_cancelled_write_keeps_its_number(opened: OpenRegion) -> None:
     assert [entry.payload async for entry in region.read(1)] == [b"a", b"b"]
 
 
+async def test_a_move_copies_many_small_payloads_as_one_record(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    await region.write(1, [b""] * 5000)
+    assert await region.move(1) == 5000
+    assert log.bounds(region.topics.data, 0).end == 2
+
+
 async def test_a_mark_during_a_move_waits_for_it(opened: OpenRegion) -> None:
     region = await opened()
     for number in range(1, 1201):

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from pathlib import Path
 
+from headwater.core.clock import Clock
 from headwater.core.errors import Closed, Unavailable
-from headwater.core.files import FileLock
+from headwater.core.files import FileLock, Files
+from headwater.core.mutex import ProcessMutex
+
+_PATIENCE = 30.0  # seconds to wait for another process, which holds the lock for as long as a sync takes
 
 
 class Exclusive:
@@ -85,3 +90,17 @@ class Exclusive:
         return Unavailable(
             f"{self._name} is being changed by this very thread.", hint="Use the log outside of signal handlers, or in a thread of its own."
         )
+
+
+def wait_for_holder(folder: Path, *, files: Files, clock: Clock) -> None:
+    """Return when the process that holds a partition's lock lets go of it. Errors: `Timeout` where that one seems to stand still.
+
+    A claim asks first: who takes over from a process that is stopped in the middle of an append would wait for ever without a word.
+    """
+    path = folder / "lock"
+    if path.exists():
+        mutex = ProcessMutex(path, files=files, clock=clock, timeout=_PATIENCE)
+        with mutex.held():
+            pass
+        with mutex.closing():
+            pass

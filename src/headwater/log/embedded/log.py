@@ -18,6 +18,7 @@ from headwater.log import Log, Watching, Writer
 from headwater.log.address import LogAddress
 from headwater.log.embedded import guarding, inline
 from headwater.log.embedded.arrivals import EmbeddedArrivals
+from headwater.log.embedded.exclusive import wait_for_holder
 from headwater.log.embedded.handles import Handle, Handles, close_all, most_handles
 from headwater.log.embedded.housekeeping import delete_before
 from headwater.log.embedded.keeper import Keeper, disposed, settle
@@ -148,6 +149,8 @@ class EmbeddedLog(Log):
         def claimed(found: Partition) -> Writer:
             return EmbeddedWriter(self, topic, partition, self._checked(found, topic, part, "claim").claim(), generation=found.generation)
 
+        if self._topics.stamp(topic) is not None and not self.read_only:
+            wait_for_holder(self._topics.folder / topic / str(partition), files=self._files, clock=self._clock)
         return self.with_partition(topic, partition, claimed)
 
     def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
@@ -187,11 +190,7 @@ class EmbeddedLog(Log):
         return found
 
     def with_partition(
-        self,
-        topic: str,
-        partition: int,
-        call: Callable[[Partition], T],
-        refused: tuple[Partition, UnknownTopic | Closed] | None = None,
+        self, topic: str, partition: int, call: Callable[[Partition], T], refused: tuple[Partition, UnknownTopic | Closed] | None = None
     ) -> T:
         """Call with the open partition. Tries again with a new one if the topic was re-created or the partition closed before anything was
         done."""

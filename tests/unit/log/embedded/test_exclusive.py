@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import Closed, Unavailable
+from headwater.core.errors import Closed, Timeout, Unavailable
 from headwater.core.files import FileLock, Files
-from headwater.log.embedded.exclusive import Exclusive
+from headwater.log.embedded.exclusive import Exclusive, wait_for_holder
+from headwater.testing.clock import ManualClock
 
 
 @pytest.fixture
@@ -70,3 +71,28 @@ def test_closed_it_says_so(lock: FileLock) -> None:
         pass
     with pytest.raises(Closed), exclusive:  # and keeps nothing of the first try
         pass
+
+
+def test_waiting_for_a_holder_that_stands_still_has_an_end(lock: FileLock, tmp_path: Path) -> None:
+    clock, caught = ManualClock(), list[Timeout]()
+
+    def ask() -> None:
+        try:
+            wait_for_holder(tmp_path, files=Files(), clock=clock)
+        except Timeout as error:
+            caught.append(error)
+
+    lock.exclusive()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while thread.is_alive():
+        clock.advance(1)
+    assert str(tmp_path / "lock") in caught[0].message
+    lock.release()
+    wait_for_holder(tmp_path, files=Files(), clock=clock)
+    assert free(tmp_path / "lock")
+
+
+def test_nobody_holds_the_lock_of_a_partition_without_files(tmp_path: Path) -> None:
+    wait_for_holder(tmp_path / "none", files=Files(), clock=ManualClock())
+    assert not (tmp_path / "none").exists()
