@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
@@ -12,7 +13,18 @@ import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.disposal import overwrites
-from headwater.core.errors import AlreadyExists, BadInput, Closed, Conflict, NotOwner, RegionNotFound, Timeout, UnknownTable, UnknownTopic
+from headwater.core.errors import (
+    AlreadyExists,
+    BadInput,
+    Closed,
+    Conflict,
+    HeadwaterError,
+    NotOwner,
+    RegionNotFound,
+    Timeout,
+    UnknownTable,
+    UnknownTopic,
+)
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
@@ -30,6 +42,7 @@ from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
 
 T = TypeVar("T")
+_logger = logging.getLogger("headwater.wal")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 _AT_ONCE = 1 << 16  # payloads that a move copies at once: each batch makes a new map of the table, and reads its record again
 _SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
@@ -107,7 +120,10 @@ class Region:
             future = self._writer.add(RecordKind.DROP, table, numbers.next, EMPTY)
             del self._writer.tables[table]
             await waited(future)
-        await self.snapshot()
+        try:
+            await self.snapshot()
+        except HeadwaterError as error:  # the table is gone durably: an error would say that it is not
+            _logger.warning("Region %s has dropped table %s, and its state was not stored: %s", self.topics, table, error)
 
     async def move(self, table: int) -> int:
         """Copy the live payloads of a table to the end of the log, so that it no longer pins what lies before; return how many.
