@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.cluster import Ownership
-from headwater.core.errors import Damaged, MetaLost, NotOwner
+from headwater.core.errors import Conflict, Damaged, MetaLost, NotOwner
 from headwater.log import Log, Record
 from headwater.log.epochs import Epochs
 from headwater.testing.wal_ground import MAX, Open, numbered, payloads, rows
@@ -185,6 +185,8 @@ class RegionSurviving:
             await region.write(1, [b"x"])
         await region.close_gracefully()
         log.delete_topic(topics.data, part=PART)
-        create_region(log, topics)
+        with pytest.raises(Conflict, match="its log is lost"):
+            create_region(log, topics)
+        log.create_topic(topics.data, part=PART)
         with pytest.raises(Damaged, match="it is newer"):
             await opened()
