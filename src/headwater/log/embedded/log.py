@@ -149,7 +149,7 @@ class EmbeddedLog(Log):
         def claimed(found: Partition) -> Writer:
             return EmbeddedWriter(self, topic, partition, self._checked(found, topic, part, "claim").claim(), generation=found.generation)
 
-        if self._topics.stamp(topic) is not None and not self.read_only:
+        if not self.read_only and type(partition) is int and 0 <= partition < self.topic(topic).partitions:
             wait_for_holder(self._topics.folder / topic / str(partition), files=self._files, clock=self._clock)
         return self.with_partition(topic, partition, claimed)
 
