@@ -229,11 +229,14 @@ class _Display:
             # a run that ends with this error reports it at its end
             if self._follow and sink.state.activity == "stopped" and sink.failure is not None:
                 trouble = f"stands at message {sink.failure.offset}: {sink.failure.message}"
+            elif self._follow and sink.state.activity == "failed":
+                trouble = f"has failed: {sink.state.message}"
             if trouble and trouble != self._troubles.get(sink.sink):
                 typer.echo(f"{sink.sink} {visible(trouble)}", err=True)
                 if sink.failure is not None:
                     name, offset = self._made.pipeline.name, sink.failure.offset
-                    typer.echo(f"  See it, and what to do: {self._at.command(f'pipeline xlog {name} show {offset}')}", err=True)
+                    look = f"pipeline xlog {name} show {offset}" if sink.failure.of_message else f"pipeline status {name}"
+                    typer.echo(f"  See it, and what to do: {self._at.command(look)}", err=True)
             self._troubles[sink.sink] = trouble
         asked = self._stop.stopped() and not self._stopping
         if time.monotonic() - self._said >= 10 or asked:

@@ -126,3 +126,24 @@ def test_a_run_that_follows_tells_no_size_once_all_of_it_is_read(tmp_path: Path)
 def test_events_go_to_no_other_kind_of_address() -> None:
     with pytest.raises(BadInput, match="not to ftp://x"):
         _listeners("ftp://x")
+
+
+def test_a_run_that_follows_tells_at_once_that_a_sink_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No message is to blame, so the command shows the sink, not a message; and it is told once."""
+    pipeline = Pipeline("p")
+    pipeline.source("s", file(str(tmp_path / "in.jsonl"))).save("out", file(str(tmp_path / "o.jsonl")))
+    failure = Failure(offset=0, error="not-found", message="The bucket is gone.", of_message=False)
+    state = LoopState(Activity.FAILED, "The bucket is gone.")
+    sink = SinkProgress(sink="out", position=-1, end=5, lag=5, written=0, state=state, failure=failure)
+    with EmbeddedLog(tmp_path / "data") as log:
+        made = Run(pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never")))
+        monkeypatch.setattr(made, "progress", lambda: [sink])
+        display = _Display(made, True, AT, StopSignal())
+        display.show()
+        display.show()
+    assert capsys.readouterr().err.splitlines() == [
+        "out has failed: The bucket is gone.",
+        "  See it, and what to do: headwater pipeline status p",
+    ]

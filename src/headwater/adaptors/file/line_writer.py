@@ -105,6 +105,7 @@ class LineWriter(Temporary):
             raise Rejected(
                 "A document without fields cannot be the first row of a CSV file: the first row names the columns.",
                 offset=written[0].offset,
+                untouched=True,
                 hint="Leave it out, or give it the fields.",
             )
         if not cells.keys() <= set(self._names):
@@ -123,6 +124,7 @@ class LineWriter(Temporary):
                     raise Rejected(
                         f"The field {name} is not among the columns {', '.join(self._names)} of the file.",
                         offset=message.offset,
+                        untouched=True,
                         hint="Pick the fields to write with pick(...).",
                     )
 
@@ -183,12 +185,13 @@ def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The data of inserts and updates. Errors: `Rejected` for a delete, which a file cannot do."""
+    """The data of inserts and updates. Errors: `Rejected`, untouched, for a delete, which a file cannot do."""
     ops = {message.op for message in messages}
     if Op.DELETE in ops:
         raise Rejected(
             "A delete cannot be written to a file of documents.",
             offset=next(message.offset for message in messages if message.op == Op.DELETE),
+            untouched=True,
             hint='Write changes with envelope=True, or leave deletes out with opfilter(drop=["delete"]).',
         )
     return [message.data for message in messages if message.op != Op.COMMAND] if Op.COMMAND in ops else [one.data for one in messages]

@@ -199,6 +199,7 @@ class SqliteWriter(SinkWriter):
                 raise Rejected(
                     f"The document has no {name}, which identifies documents of {table}.",
                     offset=messages[column.index(None)].offset,
+                    untouched=True,
                     hint="Name the right fields with the source's option id.",
                 )
         by_name = dict(zip(names, columns, strict=True))
@@ -214,10 +215,13 @@ class SqliteWriter(SinkWriter):
     def _check_command(self, table: str, message: Message) -> None:
         said = values.encode(message.data).decode()[:200]
         if message.data.get("command") != "truncate":
-            raise Rejected(f"SQLite does not know the command {said}.", offset=message.offset, hint=_ACK)
+            raise Rejected(f"SQLite does not know the command {said}.", offset=message.offset, untouched=True, hint=_ACK)
         if self._adaptor.table is not None:
             raise Rejected(
-                f"A truncate of {message.namespace} would empty {table}, which all namespaces share.", offset=message.offset, hint=_ACK
+                f"A truncate of {message.namespace} would empty {table}, which all namespaces share.",
+                offset=message.offset,
+                untouched=True,
+                hint=_ACK,
             )
 
     def _apply(self, change: _Change) -> None:

@@ -17,8 +17,9 @@ from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode
 from headwater.pipeline.adaptor import About
-from headwater.pipeline.adaptors import file
+from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.message import Op
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import Failure, SinkState
@@ -50,6 +51,26 @@ def test_one_file_gets_every_change_of_a_range(tmp_path: Path) -> None:
     parts = [line for part in (tmp_path / "out").glob("part-*") for line in part.read_text().splitlines()]
     for lines in ((tmp_path / "out.jsonl").read_text().splitlines(), parts):
         assert sorted(json.loads(line)["_id"] for line in lines) == list(range(-1, CHANGES))
+
+
+@pytest.mark.parametrize("place", ["out/", "out.csv/", "out.parquet/", "out.db"])
+def test_what_lies_before_a_delete_that_a_sink_refuses_goes_in_batches(tmp_path: Path, place: str) -> None:
+    """A file for each message is what a folder would get of messages that go one at a time."""
+    (tmp_path / "in.jsonl").write_text('{"_id":-1}\n')
+    pipeline = Pipeline("p")
+    rows = pipeline.source("in", file(str(tmp_path / "in.jsonl"), id="_id"))
+    format = place.removesuffix("/").removeprefix("out").removeprefix(".") or "jsonl"
+    rows.save("to", sqlite(f"{tmp_path}/{place}") if place == "out.db" else file(f"{tmp_path}/{place}", format=format))
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic(log_topic("p"), part=PART)
+        changes = [Record(b"in.jsonl", b'{"_id":%d}' % n, mode=Mode.SYNC) for n in range(300)]
+        refused = Record(b"in.jsonl", b"{}", mode=Mode.SYNC, op=Op.DELETE)
+        log.append(log_topic("p"), 0, [*changes, refused, *changes[:9]], part=PART)
+        settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never", master="local[2]"))
+        outcome = Run(pipeline, log, settings).go()
+        assert (outcome.state, outcome.sinks[0].position) == ("stopped", 299)
+    if place != "out.db":
+        assert len(list((tmp_path / place).glob("part-*"))) < 5
 
 
 # -- one loop by itself -----------------------------------------------------------------------------------------
