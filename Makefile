@@ -27,7 +27,7 @@ check: venv      ## ruff, mypy --strict, the layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: venv       ## the quick tests, under a minute
+unit: venv       ## the quick tests, a minute or two
 	$(BIN)/python -m tools.testrun unit
 
 test: check      ## every suite, real servers included
