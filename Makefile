@@ -4,7 +4,6 @@ DATA ?= data
 DEMO ?= 1
 PYTHON ?= python3
 BIN = .venv/bin
-WORKERS ?= 3
 # Tests start hundreds of Python processes: each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -28,8 +27,8 @@ check: venv      ## ruff, mypy --strict, the layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: venv       ## the quick tests, under a minute
-	$(BIN)/pytest -q -n $(WORKERS) tests/unit -m "not soak and not spark"
+unit: venv       ## the quick tests, a minute or two
+	$(BIN)/python -m tools.testrun unit
 
 test: check      ## every suite, real servers included
 	$(BIN)/python -m tools.testrun

@@ -7,15 +7,21 @@ python -m tools.testrun --soak    the long counts: kill rounds, power cuts, mode
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 PASSED = "passed"
 ROOT = Path(__file__).resolve().parent.parent
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30  # bytes that must be free there: a run of the unit tests writes one GiB
 
 
 class Suite(msgspec.Struct, frozen=True):
@@ -24,6 +30,9 @@ class Suite(msgspec.Struct, frozen=True):
 
     `again`: what fails is run a second time, and said to have been: real servers are slow at times through no fault of anybody here. The
     soak runs the same suites without it: there a test that needs a second try is a failure.
+
+    `memory`: its files are in memory where there is room, and gone at the end. Thousands of small tests would wait for the disk in most of
+    their time; contracts, faults and acceptance write to it.
     """
 
     name: str
@@ -31,6 +40,7 @@ class Suite(msgspec.Struct, frozen=True):
     workers: int = 0
     files: bool = False
     again: bool = False
+    memory: bool = False
 
 
 def spark_files() -> list[str]:
@@ -39,7 +49,7 @@ def spark_files() -> list[str]:
 
 
 SUITES = [
-    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 3),
+    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 3, memory=True),
     Suite("contract", ["tests/contract", "-m", "not soak and not service"], 2),
     Suite("faults", ["tests/faults"], 2),
     Suite("acceptance", ["tests/acceptance", "-m", "not soak and not spark and not service"], 3),
@@ -49,7 +59,7 @@ SUITES = [
 
 SOAK = [
     Suite("soak", ["tests", "-m", "soak"], 2, files=True),
-    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 2),
+    Suite("unit", ["tests/unit", "-m", "not soak and not spark"], 2, memory=True),
     Suite("faults", ["tests/faults"], 2),
     *(msgspec.structs.replace(suite, again=False) for suite in SUITES if suite.again),
 ]
@@ -62,6 +72,21 @@ LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
     "SOAK_ROT_ROUNDS": "5000",
     "SOAK_READER_APPENDS": "20000",
 }
+
+
+@contextmanager
+def placed(suite: Suite, environment: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The environment with the place for the suite's temporary files. In memory programs must run as well: tests write some."""
+    if (
+        not suite.memory
+        or not os.access(MEMORY, os.W_OK)
+        or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+        or shutil.disk_usage(MEMORY).free < ROOM
+    ):
+        yield environment
+        return
+    with tempfile.TemporaryDirectory(prefix="headwater-", dir=MEMORY) as path:
+        yield {**environment, "TMPDIR": path}
 
 
 def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:
@@ -93,7 +118,10 @@ def main(arguments: list[str]) -> int:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile every module anew
     if any(suite.name == "services" for suite in suites):  # fetched while the quick suites run; where that fails, the tests tell why
         subprocess.Popen([sys.executable, "-m", "tools.services", "fetch"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
-    done = {suite.name: run(suite, environment) for suite in suites}
+    done = {}
+    for suite in suites:
+        with placed(suite, environment) as placed_environment:
+            done[suite.name] = run(suite, placed_environment)
     print()
     for name, (outcome, seconds) in done.items():
         print(f"{name:12} {outcome:26} {seconds:6.0f} s")

@@ -93,8 +93,9 @@ KILLERS = {"testing/faults.py"}  # it plays a process that dies: no door is left
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def _nodes(path: Path) -> list[ast.AST]:
+    """Every node of a file, once for all rules: to parse and to walk the whole source takes seconds."""
+    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def _own(path: Path) -> str:
@@ -104,7 +105,7 @@ def _own(path: Path) -> str:
 def test_constructors_take_many_arguments_by_keyword() -> None:
     found = set()
     for path in FILES:
-        for kind in (one for one in ast.walk(_tree(path)) if isinstance(one, ast.ClassDef)):
+        for kind in (one for one in _nodes(path) if isinstance(one, ast.ClassDef)):
             for made in kind.body:
                 if isinstance(made, ast.FunctionDef) and made.name == "__init__":
                     given = len(made.args.posonlyargs) + len(made.args.args) - 1
@@ -119,10 +120,10 @@ def test_nobody_reaches_for_what_is_private_to_another_file() -> None:
     for path in FILES:
         if _own(path) in KILLERS:
             continue
-        tree = _tree(path)
-        own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _of_self(node)}
-        own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        for node in ast.walk(tree):
+        nodes = _nodes(path)
+        own = {node.attr for node in nodes if isinstance(node, ast.Attribute) and _of_self(node)}
+        own |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        for node in nodes:
             private = isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr)
             if private and not _of_self(node) and node.attr not in own | FOREIGN:
                 found.append(f"{_own(path)}:{node.lineno}: {ast.unparse(node)}")
@@ -138,7 +139,7 @@ def test_pipelines_adaptors_and_spark_hide_no_mistake_behind_an_attribute_error(
         f"{_own(path)}:{node.lineno}"
         for folder in ("pipeline", "adaptors", "spark")
         for path in (SRC / folder).rglob("*.py")
-        for node in ast.walk(_tree(path))
+        for node in _nodes(path)
         if isinstance(node, ast.ExceptHandler) and node.type is not None and "AttributeError" in ast.unparse(node.type)
     ]
     assert found == []
@@ -149,7 +150,7 @@ def test_sqlite_is_used_through_one_library() -> None:
     found = [
         f"{path.relative_to(SRC.parent)}:{node.lineno}"
         for path in sorted(SRC.parent.rglob("*.py"))
-        for node in ast.walk(_tree(path))
+        for node in _nodes(path)
         if {"sqlite3", "_sqlite3"} & {name.partition(".")[0] for name in _imported(node)}
     ]
     assert found == []

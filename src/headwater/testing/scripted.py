@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from headwater.core.settings import ServerSettings
 from headwater.server.app import App
 from headwater.server.connections import Connections, Limits
 from headwater.server.http_server import HttpServer
+from headwater.testing.sockets import listening
 
 
 class ScriptedRequest(NamedTuple):
@@ -100,11 +100,5 @@ async def served(app: App, *, limits: Limits | None = None) -> AsyncIterator[str
     """The address of a server of ours over an application."""
     connections = Connections(limits or Limits.of(ServerSettings(), descriptors=1000), HttpMetrics())
     http = HttpServer(app, connections=connections, ids=lambda: "id", grace=1, hot=app.hot)
-    sock = socket.create_server(("127.0.0.1", 0))
-    serving = asyncio.create_task(http.serve([sock]))
-    await http.listening.wait()
-    try:
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-    finally:
-        http.stop()
-        await serving
+    async with listening(http) as (host, port):
+        yield f"http://{host}:{port}"

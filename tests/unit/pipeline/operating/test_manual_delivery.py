@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.adaptors.http import sink as http_sink
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Conflict, NotFound, Stopped, Unavailable
 from headwater.core.settings import Settings, SparkSettings
@@ -293,12 +294,13 @@ def test_what_somebody_else_has_sent_meanwhile_is_not_sent_again(log: Log, hands
         hands.send_dead(one)
 
 
-def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log) -> None:
+def test_what_a_sink_that_cannot_be_reached_has_ended_is_audited(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_sink, "PAUSE", 3600.0)  # it gives up after one try, however slow the machine is
     operator = bury(log, Record(b"t", b"{}"))
     pipeline = Pipeline("p")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there
-        pipeline.source("in", file("in.jsonl")).save("s", http(f"http://127.0.0.1:{taken.getsockname()[1]}/"), timeout="50ms")
+        pipeline.source("in", file("in.jsonl")).save("s", http(f"http://127.0.0.1:{taken.getsockname()[1]}/"), timeout="1m")
         hands = ManualDelivery(operator, pipeline, "s", Settings(spark=SparkSettings(start="never")))
         with pytest.raises(Unavailable):
             hands.send_again(0, 2, why="lost")

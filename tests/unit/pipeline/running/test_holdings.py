@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,17 +46,6 @@ SINKS: dict[str, Make] = {
     "file": lambda folder: file(str(folder / "o.jsonl")),
     "folder": lambda folder: file(f"{folder / 'o'}/"),
 }
-
-
-@pytest.fixture
-def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: each test writes and syncs many small files."""
-    shared = Path("/dev/shm")
-    if not shared.is_dir():
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(prefix="headwater-", dir=shared) as path:
-        yield Path(path)
 
 
 @pytest.fixture
