@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import bson
 from bson import Regex
 from bson.errors import BSONError
-from bson.raw_bson import RawBSONDocument
+from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS, RawBSONDocument
 from pymongo import DeleteOne, ReplaceOne
 from pymongo.errors import BulkWriteError, InvalidName, WriteError
 from pymongo.write_concern import WriteConcern
@@ -17,7 +17,7 @@ from pymongo.write_concern import WriteConcern
 from headwater.adaptors.converting_writer import ConvertingWriter, blaming_no_message, identity_of, made_id
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
-from headwater.adaptors.mongodb.types import as_read, from_json, row, to_json
+from headwater.adaptors.mongodb.types import CODEC, as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
 from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Op
@@ -30,6 +30,8 @@ PASSING = frozenset(  # the server's state, not the document's
     {6, 7, 24, 50, 64, 89, 91, 112, 133, 134, 189, 202, 237, 262, 317, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436}
 )
 DUPLICATE = 11000
+# The client decodes a document to see whether it is empty: a date beyond Python's range would end the batch there.
+_RAW = DEFAULT_RAW_BSON_OPTIONS.with_options(datetime_conversion=CODEC.datetime_conversion)
 
 
 class MongoAction(NamedTuple):
@@ -203,7 +205,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
             raise BadInput(f"The document cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
         if len(data) > LARGEST:
             raise BadInput(f"The document has {len(data)} bytes; MongoDB takes at most {LARGEST}.", hint="Leave fields out of it.")
-        return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data))
+        return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data, _RAW))
 
 
 def has_id(message: Message) -> bool:
