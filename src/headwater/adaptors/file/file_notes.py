@@ -96,4 +96,4 @@ class FileNotes:
     def _refuse_folder(self) -> None:
         """Errors: `Damaged`: a sink would wait for ever for a file that can be read."""
         if self._path.is_dir():
-            raise Damaged(f"{self._path} is a folder, and was a file of notes.", hint="Put the file back from a copy, or move the folder away.")
+            raise Damaged(f"{self._path} is a folder, and was a file of notes.", hint="Put the file back, or move the folder away.")

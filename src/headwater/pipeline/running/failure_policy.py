@@ -53,7 +53,8 @@ class FailurePolicy:
             if aside < policy.most:
                 acks.bury(Dead.of(self._sink.name, failure, tries=self._tries.get(failure.offset, 1)), self._below)
                 return
-            failure = msgspec.structs.replace(failure, hint=f"{failure.hint}\n  {self._full(aside, policy)}".strip())
+            first, end, trace = failure.message.partition("\n")
+            failure = msgspec.structs.replace(failure, message=f"{first.rstrip('.')}. {self._full(aside, policy)}{end}{trace}")
         if not acks.failed(failure):
             return
         self._enter(LoopState(Activity.STOPPED))
