@@ -19,6 +19,7 @@ from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.types import CODEC, as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
+from headwater.pipeline import values
 from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -75,7 +76,8 @@ class MongoSink(SinkAdaptor[MongoDB]):
         if message.id is None and not has_id(message):
             identity = made_id(pipeline, message)
             return [identity], {"_id": identity} | message.data
-        return [message.id], message.data  # null, too, is the id of one document
+        found = message.id  # null, too, is the id of one document; and the order of an id's fields tells documents apart
+        return [[values.store({"_id": found}).decode()] if isinstance(found, dict | list) else found], message.data
 
     def overlaps(self, reads: Sequence[Location]) -> list[Location]:
         with self.adaptor.connect() as connection:
