@@ -229,6 +229,7 @@ BAD = [
     (["log", "compact", "nobody"], 3, "unknown-topic"),
     (["log", "compact", "bank", "--before", "3"], 5, "bad-input"),
     (["log", "import", "nowhere", "x"], 5, "bad-input"),
+    (["log", "show", "bank", "", "-p", "0"], 5, "bad-bounds"),
     (["log", "stats", "nobody"], 3, "unknown-topic"),
     (["log", "delete-topic", "nobody", "--yes"], 3, "unknown-topic"),
     (["log", "delete-before", "bank", "3", "--yes"], 5, "bad-input"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from mongodb_ground import ALL, a_database, at, documents, held, message, numbered, part, raw, write
 from pymongo.database import Database
 
@@ -157,6 +157,7 @@ def test_what_is_copied_is_the_very_same_bson(mongodb: str, adaptor: MongoDB, da
                 "stamp": Timestamp(5, 6),
                 "pattern": Regex("a.*", "i"),
                 "date": datetime(2020, 1, 2, 3, 4, 5, 678000, UTC),
+                "dates beyond Python's": [DatetimeMS(253402300800000), DatetimeMS(-62135596800001)],
                 "code": Code("f()"),
                 "ends": [MinKey(), MaxKey()],
                 "nothing": None,
@@ -164,6 +165,7 @@ def test_what_is_copied_is_the_very_same_bson(mongodb: str, adaptor: MongoDB, da
             },
             {"_id": {"b": Int64(1), "a": 2}},
             {"_id": Binary(bytes(16), 4)},
+            {"_id": DatetimeMS(253402300800000)},
         ]
     )
     copied = documents(adaptor, adaptor.plan(ALL, 1))

@@ -143,3 +143,24 @@ def test_a_followed_collection_that_is_renamed_or_replaced_is_told(
     assert ids([next(pieces)]) == [1]
     with pytest.raises(Differs, match=f"{old} was renamed to"):
         next(pieces)
+
+
+def test_a_followed_collection_that_is_dropped_and_filled_anew_is_told(mongodb: str, database: Database[dict[str, Any]]) -> None:
+    """As `mongorestore --drop` does it: documents that are not there any more have no delete. What comes before the drop is passed on."""
+    adaptor = at(mongodb, database.name, tail=True)
+    dropped = {"op": "c", "ns": f"{database.name}.$cmd", "o": {"drop": "orders"}}
+    inserted = {"op": "i", "ns": f"{database.name}.orders"}
+    for number, n in ((2, 1), (3, 2)):
+        database["oplog.rs"].insert_one({"ts": Timestamp(100, number), **inserted, "o": {"_id": n}})
+    database["oplog.rs"].insert_one({"ts": Timestamp(100, 4), **dropped})
+    database["oplog.rs"].insert_one({"ts": Timestamp(100, 5), **dropped, "o": {"create": "orders"}})
+    small = msgspec.structs.replace(adaptor, batch=1)
+    before = pieces_behind(small, FIRST, 2)
+    assert ids(before) == [1, 2]
+    assert ids(pieces_behind(adaptor, before[0].position, 1)) == [2]
+    behind = next(piece for piece in adaptor.follow(before[-1].position, ALL, lambda: False) if piece.position["i"] == 5)
+    database["oplog.rs"].insert_one({"ts": Timestamp(100, 7), **inserted, "ns": f"{database.name}.other", "o": {"_id": 3}})
+    database["oplog.rs"].insert_one({"ts": Timestamp(100, 8), **inserted, "o": {"_id": 4}})
+    for cursor in (FIRST, before[0].position, behind.position):
+        with pytest.raises(Differs, match="orders was dropped, and has new documents"):
+            pieces_behind(adaptor, cursor, 9)

@@ -87,6 +87,12 @@ def test_documents_of_mongodb_have_the_ids_that_the_sink_has_made(log: Log, mong
         assert found.first.startswith('{"_id":"p#')
 
 
+def test_ids_whose_fields_are_in_another_order_are_different_documents_of_mongodb(log: Log, mongodb: str) -> None:
+    with a_database(mongodb) as database:
+        delivered = Delivered(log, at(mongodb, database.name), b'{"_id":{"a":1,"b":2},"v":1}', b'{"_id":{"b":2,"a":1},"v":2}')
+        assert counts(delivered.verified()) == (2, 2, 0, 0)
+
+
 def test_documents_of_opensearch_have_the_ids_that_the_sink_has_made(log: Log, opensearch: str) -> None:
     with own_prefixes(opensearch) as prefixes:
         sink = opensearch_at(opensearch, index=f"{next(prefixes)}-{{namespace}}")

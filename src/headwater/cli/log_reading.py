@@ -50,7 +50,7 @@ def show(
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="End with exit code 10 when nothing was found.")] = False,
 ) -> None:
     """Print records. With `--json` one object a line, as they are read."""
-    first, last = read_range(offsets) if offsets else (None, None)
+    first, last = read_range(offsets) if offsets is not None else (None, None)
     shown, more = 0, False
     rows: list[tuple[str, ...]] = []
     try:

@@ -201,6 +201,15 @@ class Pipeline:
         """Whether the changes of the source are read after its copy, or without one."""
         return isinstance(self.reader, CanTail) and bool(getattr(self.reader, "tail", True))
 
+    def check_follows(self) -> None:
+        """Errors: `BadConfig` for a source that has no changes to follow: its run would wait for ever."""
+        if not self.follows:
+            able = isinstance(self.reader, CanTail)
+            raise BadConfig(
+                f"The source {self.source_name}, {self.reader}, cannot be followed{' without tail=True' if able else ''}.",
+                hint=f"{'Give it tail=True, or run' if able else 'Run'} the pipeline without --follow: it ends when all is delivered.",
+            )
+
     def complete(self) -> Pipeline:
         """This pipeline, with relative paths in the folder of this process. Errors: `BadConfig` where it lacks a source or a sink."""
         if self.reader is None:

@@ -41,11 +41,12 @@ class PipelineRequest(Request, frozen=True, kw_only=True):
     def check(self) -> None:
         if not re.fullmatch(_NAME, self.pipeline):
             raise UnknownPipeline(f"No pipeline is named {self.pipeline!r}.", hint="List them with `headwater pipeline list`.")
+        left_out = {field.name for field in msgspec.structs.fields(self) if field.default is None}
         sink = getattr(self, "sink", None)
-        if sink is not None and not isinstance(sink, str):
+        if hasattr(self, "sink") and not isinstance(sink, str) and not (sink is None and "sink" in left_out):
             raise BadInput(f"{sink!r:.60} is no name of a sink.", hint='Write its name, such as "archive".')
         for name in ("offset", "first", "last", "limit", "count", "position"):
-            if (number := getattr(self, name, None)) is not None:
+            if hasattr(self, name) and not ((number := getattr(self, name)) is None and name in left_out):
                 whole(number, "offset" if name in ("first", "last") else name)
         if sink is not None and not re.fullmatch(_NAME, sink):
             raise UnknownSink(f"No sink is named {sink!r}.", hint=f"See `headwater pipeline offset {self.pipeline} list`.")

@@ -42,7 +42,7 @@ class FileNotes:
     def as_long(self, length: int) -> FileNote | None:
         """The note of the most messages that the file held when it was so long; None where the notes do not go back so far."""
         found: list[FileNote] = []
-        for line in self._path.read_bytes().splitlines() if self._path.exists() else ():
+        for line in self._bytes().splitlines():
             with suppress(msgspec.DecodeError):
                 found.append(msgspec.json.decode(line, type=FileNote))
         return max((note for note in found if note.length == length), key=lambda note: note.end, default=None)
@@ -63,17 +63,15 @@ class FileNotes:
             self._files.close(fd)
 
     def clear(self) -> None:
-        """Delete the notes."""
+        """Delete the notes. Errors: `Damaged`."""
         if self._path.exists():
+            self._refuse_folder()
             self._files.unlink(self._path)
             self._files.sync_dir(self._path.parent)
 
     def _read(self) -> tuple[FileNote | None, int]:
         """The last note, and the bytes of all whole lines."""
-        try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
-            return None, 0
+        data = self._bytes()
         whole = data[: data.rfind(b"\n") + 1]
         lines = whole.splitlines()
         # A power cut can leave a line whose bytes never reached the disk: the one before it holds.
@@ -85,3 +83,17 @@ class FileNotes:
         if not lines:
             return None, 0
         raise Damaged(f"The notes {self._path} cannot be understood.", hint="Put them back from a copy, or move them and the file away.")
+
+    def _bytes(self) -> bytes:
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except IsADirectoryError:
+            self._refuse_folder()
+            raise
+
+    def _refuse_folder(self) -> None:
+        """Errors: `Damaged`: a sink would wait for ever for a file that can be read."""
+        if self._path.is_dir():
+            raise Damaged(f"{self._path} is a folder, and was a file of notes.", hint="Put the file back, or move the folder away.")

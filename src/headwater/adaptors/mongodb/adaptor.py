@@ -29,8 +29,9 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         source="ranges of _id, in the order of _id and resumed behind the last one. With tail=True the oplog of a replica set is "
         "followed from where it was before the copy, and the primary is asked whatever the address prefers: updates are read again as "
         "whole documents, deletes carry the _id. Transactions come in pieces, prepared ones when they are committed. Commands such as "
-        "dropping a collection are not passed on; one that renames a followed collection, or another one to its name as $out does, ends "
-        "the run with `Differs`. Filters hold for copies and "
+        "dropping a collection are not passed on, nor what a capped collection discards: the documents stay at the sink. A followed "
+        "collection that was dropped and has new documents, as after mongorestore --drop, ends the run with `Differs`; so does a command "
+        "that renames one, or another one to its name as $out does. Filters hold for copies and "
         "changes alike: what leaves the choice is a delete.",
         sink="whole documents are put in place by _id (replaced or inserted), deletes by _id, in order; durable on a majority unless "
         "the address says otherwise. BSON types come out as they went in. A message without an id gets one made of the pipeline and "

@@ -1,8 +1,8 @@
 """Following changes by the oplog of a replica set, which is polled for the entries behind the last one.
 
 A cursor is the timestamp of an entry, with `within` for an entry of which so many changes were returned: a transaction is one entry, and
-its documents may be larger than any piece. Each query also asks for that entry: where it is gone, the oplog has dropped it and changes are
-lost.
+its documents may be larger than any piece. `dropped` are the followed collections that were dropped, and when: the oplog has no deletes of
+their documents. Each query also asks for the cursor's entry: where it is gone, the oplog has dropped it and changes are lost.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 REST = 0.5  # seconds between two queries when nothing has changed
 FIRST, MOST = 8, 128  # documents of changes that are looked up at once: each may have 16 MiB
 PATIENCE = 30.0  # seconds for the newest entry to become readable
+REMEMBERED = 100  # dropped collections: a cursor is written with every piece
+_ANEW = "Read everything anew: `headwater pipeline run FILE --again`."
 
 
 class Oplog:
@@ -40,6 +42,7 @@ class Oplog:
     ) -> None:
         self._connection, self._clock, self._wait = connection, clock, wait
         self._database = connection.database.name
+        self._dropped: dict[str, Timestamp] = {}
         self._at_once, self._weight = FIRST, 0  # documents looked up together, and the bytes of the last ones
         with connection.asking():
             there = list(connection.oplog.database.list_collections(filter={"name": connection.oplog.name}))
@@ -71,18 +74,20 @@ class Oplog:
         self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool], *, filters: Mapping[str, Any], batch: int
     ) -> Iterator[Piece]:
         position, begun = Timestamp(cursor["t"], cursor["i"]), cursor.get("within", 0)
+        self._dropped = {name: Timestamp(*at) for name, at in cursor.get("dropped", {}).items()}
         while not stopped():
             entries, more = self._entries(position, batch)
             if position != Timestamp(0, 0):
                 if not entries or entries[0]["ts"] != position:
                     raise self._gone(position)
                 entries = entries if begun else entries[1:]
-            problem = None
+            problem, changes = None, list[OplogChange]()
             for number, entry in enumerate(entries):
-                if problem := self._renamed(entry, chosen):
+                own = [change for change in self._changes(entry) if change.collection in chosen]
+                if problem := self._renamed(entry, chosen) or self._filled_anew(entry, own, chosen):
                     entries = entries[:number]
                     break
-            changes = [change for entry in entries for change in self._changes(entry) if change.collection in chosen]
+                changes += own
             if begun:
                 changes = [change for change in changes if change.stamp != position or change.number >= begun]
             if entries:
@@ -93,7 +98,7 @@ class Oplog:
             if problem is not None:
                 raise problem
             if not more:  # an empty piece says that there is nothing new
-                yield Piece(position=_cursor(position))
+                yield Piece(position=self._cursor(position))
                 if not entries:
                     self._wait(REST)
 
@@ -107,8 +112,22 @@ class Oplog:
             return None
         return Differs(
             f"The collection {value['renameCollection']} was renamed to {value['to']}: its documents are in no change.",
-            hint="Read everything anew: `headwater pipeline run FILE --again`.",
+            hint=_ANEW,
         )
+
+    def _filled_anew(self, entry: dict[str, Any], changes: Sequence[OplogChange], chosen: Namespaces) -> Differs | None:
+        """An error for a followed collection that has new documents after it was dropped: none of the old ones was deleted one by one."""
+        value, stamp = entry.get("o") or {}, entry["ts"]
+        ours = entry["op"] == "c" and str(entry.get("ns", "")).partition(".")[0] == self._database
+        if ours and "drop" in value and (name := str(value["drop"])) in chosen:
+            self._dropped = dict([*self._dropped.items(), (name, stamp)][-REMEMBERED:])
+        for change in changes:
+            if change.op is Op.INSERT and self._dropped.get(change.collection, stamp) < stamp:
+                return Differs(
+                    f"The collection {change.collection} was dropped, and has new documents: those from before are in no change.",
+                    hint=_ANEW,
+                )
+        return None
 
     def _gone(self, position: Timestamp) -> OffsetGone:
         return OffsetGone(
@@ -186,7 +205,7 @@ class Oplog:
         while start < len(changes):
             end = min(len(changes), start + self._at_once)
             self._weight = 0
-            yield changes[start:end], _behind(changes, end - 1)
+            yield changes[start:end], self._behind(changes, end - 1)
             self._at_once = max(1, min(MOST, self._at_once * PIECE // max(self._weight, PIECE // 2)))
             start = end
 
@@ -200,7 +219,17 @@ class Oplog:
                 self._weight += size
             last = number + 1 == len(changes)
             if gathered and (last or gathered.full):
-                yield gathered.piece(end if last else _behind(changes, number))
+                yield gathered.piece(end if last else self._behind(changes, number))
+
+    def _cursor(self, stamp: Timestamp) -> dict[str, Any]:
+        dropped = {name: [at.time, at.inc] for name, at in self._dropped.items()}
+        return _cursor(stamp) | ({"dropped": dropped} if dropped else {})
+
+    def _behind(self, changes: Sequence[OplogChange], number: int) -> dict[str, Any]:
+        """The cursor behind a change: of its entry, or inside of the entry where more of its changes follow."""
+        change = changes[number]
+        inside = number + 1 < len(changes) and changes[number + 1].stamp == change.stamp
+        return self._cursor(change.stamp) | ({"within": change.number + 1} if inside else {})
 
     def _look_up_all(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> None:
         for collection in {change.collection for change in changes}:
@@ -253,13 +282,6 @@ def _message(change: OplogChange, filters: Mapping[str, Any]) -> tuple[Message |
 
 def _cursor(stamp: Timestamp) -> dict[str, int]:
     return {"t": stamp.time, "i": stamp.inc}
-
-
-def _behind(changes: Sequence[OplogChange], number: int) -> dict[str, int]:
-    """The cursor behind a change: of its entry, or inside of the entry where more of its changes follow."""
-    change = changes[number]
-    inside = number + 1 < len(changes) and changes[number + 1].stamp == change.stamp
-    return _cursor(change.stamp) | ({"within": change.number + 1} if inside else {})
 
 
 def _before(entry: Mapping[str, Any]) -> Timestamp | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import bson
 from bson import Regex
 from bson.errors import BSONError
-from bson.raw_bson import RawBSONDocument
+from bson.raw_bson import DEFAULT_RAW_BSON_OPTIONS, RawBSONDocument
 from pymongo import DeleteOne, ReplaceOne
 from pymongo.errors import BulkWriteError, InvalidName, WriteError
 from pymongo.write_concern import WriteConcern
@@ -17,8 +17,9 @@ from pymongo.write_concern import WriteConcern
 from headwater.adaptors.converting_writer import ConvertingWriter, blaming_no_message, identity_of, made_id
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
-from headwater.adaptors.mongodb.types import as_read, from_json, row, to_json
+from headwater.adaptors.mongodb.types import CODEC, as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
+from headwater.pipeline import values
 from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -30,6 +31,8 @@ PASSING = frozenset(  # the server's state, not the document's
     {6, 7, 24, 50, 64, 89, 91, 112, 133, 134, 189, 202, 237, 262, 317, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436}
 )
 DUPLICATE = 11000
+# The client decodes a document to see whether it is empty: a date beyond Python's range would end the batch there.
+_RAW = DEFAULT_RAW_BSON_OPTIONS.with_options(datetime_conversion=CODEC.datetime_conversion)
 
 
 class MongoAction(NamedTuple):
@@ -73,7 +76,8 @@ class MongoSink(SinkAdaptor[MongoDB]):
         if message.id is None and not has_id(message):
             identity = made_id(pipeline, message)
             return [identity], {"_id": identity} | message.data
-        return [message.id], message.data  # null, too, is the id of one document
+        found = message.id  # null, too, is the id of one document; and the order of an id's fields tells documents apart
+        return [[values.store({"_id": found}).decode()] if isinstance(found, dict | list) else found], message.data
 
     def overlaps(self, reads: Sequence[Location]) -> list[Location]:
         with self.adaptor.connect() as connection:
@@ -203,7 +207,7 @@ class MongoWriter(ConvertingWriter[MongoAction]):
             raise BadInput(f"The document cannot be written as BSON: {error}.", hint="Correct it with edit.") from error
         if len(data) > LARGEST:
             raise BadInput(f"The document has {len(data)} bytes; MongoDB takes at most {LARGEST}.", hint="Leave fields out of it.")
-        return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data))
+        return MongoAction(message.offset, message.namespace, match, RawBSONDocument(data, _RAW))
 
 
 def has_id(message: Message) -> bool:

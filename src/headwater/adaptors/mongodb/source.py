@@ -185,8 +185,11 @@ def range_of(spec: dict[str, Any], position: Any) -> dict[str, Any]:
         wanted["$not"] = {"$type": spec["not"]}
     if position is not None:
         after = from_json(position["after"])
-        # NaN sorts before all other numbers, but no number is greater than NaN: `$gt` would end the copy there.
-        wanted |= {"$gt": after} if _usable(after) else {"$gte": -math.inf}
+        if isinstance(after, MinKey | MaxKey):  # MongoDB finds the very same one with `$gt`, and it would be copied again
+            wanted["$ne"] = after
+        else:
+            # NaN sorts before all other numbers, but no number is greater than NaN: `$gt` would end the copy there.
+            wanted |= {"$gt": after} if _usable(after) else {"$gte": -math.inf}
     elif "from" in spec:
         wanted["$gte"] = from_json(spec["from"])
     if "before" in spec:

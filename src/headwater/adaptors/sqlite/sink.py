@@ -81,6 +81,10 @@ class SqliteSink(SinkAdaptor[Sqlite]):
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return {name: stored(value) for name, value in data.items() if value is not None}
 
+    def identified(self, message: Message, pipeline: str) -> tuple[Any, dict[str, Any]]:
+        identity = message.id  # an object is stored as text: the order of its fields tells rows apart
+        return ([values.store({"_id": identity}).decode()] if isinstance(identity, dict | list) else identity), message.data
+
     def column_rules(self) -> ColumnRules | None:
         return RULES
 

@@ -72,7 +72,8 @@ class PipelineChanges(PipelineView):
                 )
             moved = SinkState(position=position, generation=now.generation + 1, told=now.told)
             if now.failure is not None and not now.failure.of_message and life(state.run, self.clock.now_ms()) != "gone":
-                # The run has given the sink up, and only the next one delivers to it: a sink chained to it would wait for ever.
+                # The run has given the sink up. One that follows takes the failure back when it begins the sink anew; in another one, a
+                # sink chained to it would wait for ever.
                 moved = msgspec.structs.replace(moved, failure=msgspec.structs.replace(now.failure, offset=position + 1))
             changes: list[Change] = [(f"sink/{sink}", moved)]
             changes += [

@@ -48,12 +48,23 @@ class FailurePolicy:
                 acks.failed(None, single_until=failure.offset)
                 return
             policy = policy.then
-        if isinstance(policy, DeadLetter) and sum(sink == self._sink.name for sink, _ in context.control.state.dead) < policy.most:
-            acks.bury(Dead.of(self._sink.name, failure, tries=self._tries.get(failure.offset, 1)), self._below)
-            return
+        if isinstance(policy, DeadLetter):
+            aside = sum(sink == self._sink.name for sink, _ in context.control.state.dead)
+            if aside < policy.most:
+                acks.bury(Dead.of(self._sink.name, failure, tries=self._tries.get(failure.offset, 1)), self._below)
+                return
+            first, end, trace = failure.message.partition("\n")
+            failure = msgspec.structs.replace(failure, message=f"{first.rstrip('.')}. {self._full(aside, policy)}{end}{trace}")
         if not acks.failed(failure):
             return
         self._enter(LoopState(Activity.STOPPED))
         self._on_failure(self._sink.name, failure)
         if context.options.on_error == "stop_all":
             context.stopping.set()
+
+    def _full(self, aside: int, policy: DeadLetter) -> str:
+        waits = "1 message waits" if aside == 1 else f"{aside:,} messages wait"
+        return (
+            f"It was not put aside, because {waits} there, and DeadLetter(most={policy.most}) allows no more. "
+            f"See `headwater pipeline dead {self._context.control.pipeline} list`."
+        )

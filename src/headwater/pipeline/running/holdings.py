@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -28,6 +28,7 @@ _SHARE = 100  # a look that takes a second is repeated after so many seconds at 
 _SHOWN = 3  # ranges that an error names
 _FIRST = 20.0  # seconds that the reader waits for the first look at every target
 _WAIT = 0.05
+_REST = 1.0  # seconds between two looks for an operator's move of a sink that was given up
 
 
 class SinkHoldings:
@@ -92,6 +93,17 @@ class SinkHoldings:
         self._forget()
         self._tables.take_as_they_are()
         self._acks.confirm_move(self._sink.adaptor.held(self._identity, self._sink.name))
+
+    def moved_again(self, ended: Callable[[], bool]) -> bool:
+        """After the run has given the sink up, wait until an operator moves it, and take the failure back. False where the run stops, or
+        `ended` is true, before that. Errors: `Fenced`."""
+        stopping = self._context.stopping
+        while not stopping.is_set() and not ended():
+            self._acks.refresh()
+            if self._acks.moved and self._acks.failed(None):
+                return True
+            self._context.clock.wait(stopping, _REST)
+        return False
 
     def _forget(self) -> None:
         sink, name, control = self._sink, self._sink.name, self._context.control

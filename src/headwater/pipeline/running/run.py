@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
@@ -13,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import BadConfig, Fenced, HeadwaterError, TaskFailed, UnknownSink, UnknownTopic
+from headwater.core.errors import Fenced, HeadwaterError, TaskFailed, UnknownSink, UnknownTopic
 from headwater.core.settings import Settings
 from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
@@ -31,8 +33,8 @@ from headwater.pipeline.running.events import Event, Kind, Listener
 from headwater.pipeline.running.holdings import may_read
 from headwater.pipeline.running.outages import Outages
 from headwater.pipeline.running.reader import SourceReader
+from headwater.pipeline.running.run_problems import RunProblems
 from headwater.pipeline.running.run_record import RunRecord, newest_claim
-from headwater.pipeline.source_adaptor import CanTail
 from headwater.pipeline.source_progress import SourceProgress
 from headwater.pipeline.transforms.missing_columns import MISSING, told
 
@@ -94,7 +96,7 @@ class Run:
         self._stopping = StopEvent()
         self._cut_short = threading.Event()  # the grace is over: Spark's jobs are cancelled
         self._asked = False
-        self._problems: list[HeadwaterError] = []  # errors that ended the reader or a sink, and that no message has caused
+        self._problems = RunProblems()
         self._reading = threading.Event()
         self._source_failed = threading.Event()  # a stopped sink then waits for nothing more
         self._loops: list[SinkLoop] = []
@@ -149,7 +151,7 @@ class Run:
         """
         pipeline, topic = self.pipeline, log_topic(self.pipeline.name)
         if self._follow:
-            _check_follows(pipeline)
+            pipeline.check_follows()
         self._create_topic(topic)
         control = Control.create(self._log, pipeline.name, self._clock)
         writer = newest_claim(control)
@@ -232,8 +234,8 @@ class Run:
                 thread.start()
             self._watch(threads)
         progress = tuple(self.progress())
-        if self._problems:
-            raise self._problems[0]
+        if (error := self._problems.error()) is not None:
+            raise error
         behind = any(one.failure is not None for one in progress)
         state: Literal["done", "stopped"] = "stopped" if behind or self._asked else "done"
         self._tell_missing_columns()
@@ -262,20 +264,29 @@ class Run:
 
     def _thread(self, name: str, call: Callable[[], None], loop: SinkLoop | None = None) -> threading.Thread:
         def guarded() -> None:
-            try:
-                call()
-            except HeadwaterError as error:
-                self._problem(error, loop)
-            except Exception as error:
-                import traceback
-
-                self._problem(TaskFailed(f"{name} of {self.pipeline.name} failed: {error}\n\n{traceback.format_exc()}"), loop)
+            ends = False
+            while not ends:
+                try:
+                    call()
+                    ends = True
+                except Exception as error:
+                    text = f"{name} of {self.pipeline.name} failed: {error}\n\n{traceback.format_exc()}"
+                    ends = not self._goes_on(error if isinstance(error, HeadwaterError) else TaskFailed(text), loop)
 
         return threading.Thread(target=guarded, name=f"headwater {self.pipeline.name} {name}", daemon=True)
 
+    def _goes_on(self, error: HeadwaterError, loop: SinkLoop | None) -> bool:
+        """Give up a sink, or the reader. True where an operator has moved the sink since, and a run that follows begins it anew."""
+        self._problem(error, loop)
+        with suppress(HeadwaterError):  # a newer run has begun, or the offset log cannot be read
+            if loop is not None and self._follow and loop.holdings.moved_again(self._source_failed.is_set):
+                self._problems.forget(loop.sink.name)
+                return True
+        return False
+
     def _problem(self, error: HeadwaterError, loop: SinkLoop | None) -> None:
         """End the sink, or the reader, whose error no message has caused. The others go on; `go` raises the error at the end."""
-        self._problems.append(error)
+        self._problems.add(loop.sink.name if loop is not None else SOURCE, error)
         self._emit("error", path=loop.sink.name if loop is not None else "", details={"error": error.code, "message": error.message})
         if isinstance(error, Fenced) or self.pipeline.options.on_error == "stop_all":
             self._stopping.set()
@@ -387,13 +398,3 @@ class Run:
                 listener(event)
             except Exception as error:  # a full disk, an address that does not answer: no reason to stop the run
                 _logger.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)
-
-
-def _check_follows(pipeline: Pipeline) -> None:
-    """Errors: `BadConfig` for a source that has no changes to follow: its run would wait for ever."""
-    if not pipeline.follows:
-        able = isinstance(pipeline.reader, CanTail)
-        raise BadConfig(
-            f"The source {pipeline.source_name}, {pipeline.reader}, cannot be followed{' without tail=True' if able else ''}.",
-            hint=f"{'Give it tail=True, or run' if able else 'Run'} the pipeline without --follow: it ends when all is delivered.",
-        )

@@ -33,6 +33,13 @@ def test_the_last_note_holds(notes: FileNotes) -> None:
     notes.clear()
 
 
+def test_a_folder_in_the_place_of_the_notes_is_told_and_not_waited_for(notes: FileNotes, path: Path) -> None:
+    path.mkdir()
+    for ask in (notes.last, lambda: notes.write(FIRST), lambda: notes.as_long(10), notes.clear):
+        with pytest.raises(Damaged, match=r"notes\.jsonl is a folder"):
+            ask()
+
+
 @pytest.mark.parametrize("torn", [b"[0,3,", b"[0,3,30,30,7,0]", b"\x00" * 12 + b"\n"], ids=["half", "without its end", "never on disk"])
 def test_a_torn_line_does_not_count_and_the_next_one_replaces_it(notes: FileNotes, path: Path, torn: bytes) -> None:
     notes.write(FIRST)

@@ -17,7 +17,8 @@ from headwater.pipeline.message import Message
         ({"_id": None, "v": 1}, ("_id",), ([None], {"_id": None, "v": 1})),  # null is an id in MongoDB
         ({"v": 1}, ("_id",), (["p-7"], {"_id": "p-7", "v": 1})),
         ({"a": 1}, ("a", "b"), (["p-7"], {"_id": "p-7", "a": 1})),
-        ({"a": 1, "b": 2}, ("a", "b"), ([[1, 2]], {"a": 1, "b": 2})),
+        ({"a": 1, "b": 2}, ("a", "b"), ([['{"_id":[1,2]}']], {"a": 1, "b": 2})),
+        ({"_id": {"b": 1, "a": 2}}, ("_id",), ([['{"_id":{"b":1,"a":2}}']], {"_id": {"b": 1, "a": 2}})),  # in this order
     ],
 )
 def test_a_document_without_an_id_gets_one_and_null_is_an_id(data: dict[str, Any], fields: tuple[str, ...], expected: Any) -> None:

@@ -142,6 +142,8 @@ def test_ids_are_told_apart_by_kind() -> None:
 
 def test_behind_nan_come_all_other_numbers() -> None:
     assert range_of({"types": ["double"]}, {"after": {"$numberDouble": "NaN"}}) == {"_id": {"$type": ["double"], "$gte": -math.inf}}
+    assert range_of({"types": ["minKey"]}, {"after": {"$minKey": 1}}) == {"_id": {"$type": ["minKey"], "$ne": MinKey()}}
+    assert range_of({"types": ["maxKey"]}, {"after": {"$maxKey": 1}}) == {"_id": {"$type": ["maxKey"], "$ne": MaxKey()}}
     assert range_of({"from": 1, "before": 5}, {"after": 3}) == {"_id": {"$gt": 3, "$lt": 5}}
     assert range_of({"from": 1, "before": 5}, None) == {"_id": {"$gte": 1, "$lt": 5}}
     assert range_of({}, {"after": None}) == {"_id": {"$gt": None}}

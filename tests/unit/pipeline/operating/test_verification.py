@@ -118,6 +118,16 @@ def test_what_a_table_held_before_it_was_emptied_is_not_expected_there(tmp_path:
         assert (found.missing, found.extra, found.first) == (0, 1, '{"_id":1}')
 
 
+def test_ids_whose_fields_are_in_another_order_are_different_rows_of_sqlite(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"_id":{"a":1,"b":2},"v":1}\n{"_id":{"b":2,"a":1},"v":2}\n')
+    pipeline = Pipeline("p")
+    pipeline.source("s", file(str(tmp_path / "in.jsonl"))).save("db", sqlite(str(tmp_path / "o.db")))
+    with EmbeddedLog(tmp_path / "data") as log:
+        Run(pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))).go()
+        found = compare(PipelineOperations(log, "p"), pipeline, "db")
+    assert (found.equal, found.expected, found.found) == (True, 2, 2)
+
+
 def test_rows_that_the_source_no_longer_has_when_it_is_read_anew_are_surplus(tmp_path: Path) -> None:
     """A copy has no deletes, and the log still holds the earlier copy."""
     source = tmp_path / "in.jsonl"

@@ -84,6 +84,11 @@ def test_a_message_is_put_aside_until_too_many_wait_there(log: Log) -> None:
     assert (ground.sink.position, list(ground.control.state.dead), ground.told) == (3, [("db", 3)], [])
     ground.policy.handle(Failure(offset=4, error="Rejected", message="no"))
     assert (list(ground.control.state.dead), ground.sink.stopped, ground.sink.position) == ([("db", 3)], True, 3)
+    assert ground.told[0][1].message == (
+        "no. It was not put aside, because 1 message waits there, and DeadLetter(most=1) allows no more. "
+        "See `headwater pipeline dead p list`."
+    )
+    assert ground.sink.failure == ground.told[0][1]
 
 
 def test_a_message_is_tried_again_as_often_as_the_policy_says(log: Log) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from ground import gone, piped, prepared, rows
 
-from headwater.core.errors import AlreadyExists, Conflict, Damaged
+from headwater.core.errors import AlreadyExists, Conflict, Damaged, Differs
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
@@ -113,6 +113,21 @@ def test_a_sink_that_cannot_begin_does_not_keep_others_from_taking_all(log: Log,
     (tmp_path / "mine.jsonl").unlink()
     assert gone(log, tmp_path, piped(tmp_path, sinks)).state == "done"
     assert (tmp_path / "mine.jsonl").read_bytes().count(b"\n") == 10
+
+
+def test_every_target_that_is_lost_is_named(log: Log, tmp_path: Path) -> None:
+    prepared(log, [b'{"_id":%d}' % n for n in range(10)], {})
+    sinks = {name: file(str(tmp_path / f"{name}.jsonl")) for name in ("one", "two", "three")}
+    pipeline = piped(tmp_path, {**sinks, "db": sqlite(str(tmp_path / "o.db"))})
+    gone(log, tmp_path, pipeline)
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").unlink()
+    with pytest.raises(Differs) as error:
+        gone(log, tmp_path, pipeline)
+    for name in ("one", "two"):
+        assert f"{name}.jsonl is gone" in str(error.value)
+        assert f"offset p mark {name} -1" in error.value.hint
+    assert "three" not in str(error.value)
 
 
 def test_a_listener_that_fails_is_no_reason_to_stop(log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -252,6 +267,48 @@ def test_a_sink_that_stands_keeps_nobody_from_reading(log: Log, tmp_path: Path) 
     run.stop()
     thread.join()
     assert (run.progress()[0].position, run.progress()[1].position) == (21, 2)
+
+
+def test_a_live_run_begins_a_sink_anew_that_it_has_given_up_once_an_operator_moves_it(log: Log, tmp_path: Path) -> None:
+    target, settings = tmp_path / "o.jsonl", Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
+    pipeline = piped(tmp_path, {"own": sqlite(str(tmp_path / "own.db"))}, source=Trickle())
+    Branch(pipeline).save("lost", file(str(target))).save("below", file(str(tmp_path / "below.jsonl")))
+    run = Run(pipeline, log, settings, follow=True)
+    until(run, lambda: [one.position for one in run.progress()] == [11, 11, 11])
+    target.unlink()
+    operator, marked = PipelineOperations(log, "p"), threading.Event()
+
+    def delivered() -> bool:
+        if operator.state().sink("lost").failure is not None and not marked.is_set():
+            marked.set()
+            operator.mark("lost", -1, why="it was deleted")
+        return marked.is_set() and target.exists() and target.read_bytes().count(b"\n") == 12
+
+    until(Run(pipeline, log, settings, follow=True), delivered)
+    assert target.read_bytes().count(b"\n") == 12
+    state = operator.state()
+    assert (state.sink("lost").position, state.sink("lost").failure) == (11, None)
+
+
+def until(run: Run, reached: Callable[[], bool]) -> None:
+    """Runs until something is so, then stops. Errors: as `Run.go`."""
+    errors: list[Exception] = []
+
+    def go() -> None:
+        try:
+            run.go()
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while thread.is_alive() and not reached() and time.monotonic() < deadline:
+        thread.join(0.02)
+    run.stop()
+    thread.join()
+    if errors:
+        raise errors[0]
 
 
 def test_messages_that_are_gone_before_a_sink_has_taken_them_stop_it(log: Log, tmp_path: Path) -> None:
