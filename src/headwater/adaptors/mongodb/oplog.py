@@ -51,7 +51,9 @@ class Oplog:
                 f"MongoDB at {connection.where} keeps no oplog to follow.", hint="Make it a replica set (of one), or say tail=False."
             )
         # A capped collection keeps the order of its entries, and the server seeks a timestamp in it; any other must be sorted.
-        self._order = "$natural" if there[0].get("options", {}).get("capped") else "ts"
+        # Servers before 4.4 seek only where they are told to: else each query reads the oplog from its beginning. Later ones ignore it.
+        self._seeks = bool(there[0].get("options", {}).get("capped"))
+        self._order = "$natural" if self._seeks else "ts"
 
     def newest(self) -> dict[str, int]:
         """The cursor of the newest entry. Errors: `Timeout` while an older write in flight hides it."""
@@ -62,7 +64,7 @@ class Oplog:
                 if last is None:
                     return {"t": 0, "i": 0}
                 # A forward read returns an entry only when all before it are there: a write with a smaller timestamp may be in flight.
-                if self._connection.oplog.find_one({"ts": last["ts"]}, {"ts": 1}):
+                if self._connection.oplog.find_one({"ts": last["ts"]}, {"ts": 1}, oplog_replay=self._seeks):
                     return _cursor(last["ts"])
             if self._clock() >= deadline:
                 raise Timeout(
@@ -140,13 +142,14 @@ class Oplog:
         """The entry at a position and those behind it, as many as fit into a piece; and whether there are more."""
         found: list[dict[str, Any]] = []
         weight = 0
-        with self._connection.asking():
-            for entry in self._connection.oplog.find({"ts": {"$gte": position}}).sort(self._order, 1).limit(batch + 1):
+        query = self._connection.oplog.find({"ts": {"$gte": position}}, oplog_replay=self._seeks).sort(self._order, 1).limit(batch + 1)
+        with self._connection.asking(), query:
+            for entry in query:
                 found.append(entry)
                 weight += len(encode(entry))
-                if weight > PIECE and len(found) > 1:
+                if len(found) > batch or (weight > PIECE and len(found) > 1):  # a server that seeks may know no limit
                     return found, True
-        return found, len(found) > batch
+        return found, False
 
     def _changes(self, entry: dict[str, Any]) -> Iterator[OplogChange]:
         """The changes of an entry that are about this database, numbered: a transaction is one entry, or several in a chain."""
@@ -181,7 +184,7 @@ class Oplog:
 
     def _entry(self, stamp: Timestamp, fields: dict[str, int] | None = None) -> dict[str, Any]:
         with self._connection.asking():
-            entry = self._connection.oplog.find_one({"ts": stamp}, fields)
+            entry = self._connection.oplog.find_one({"ts": stamp}, fields, oplog_replay=self._seeks)
         if entry is None:
             raise self._gone(stamp)
         return entry
