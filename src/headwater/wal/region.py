@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
@@ -18,7 +17,6 @@ from headwater.core.errors import (
     BadInput,
     Closed,
     Conflict,
-    HeadwaterError,
     NotOwner,
     RegionNotFound,
     Timeout,
@@ -42,7 +40,6 @@ from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
 
 T = TypeVar("T")
-_logger = logging.getLogger("headwater.wal")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 _AT_ONCE = 1 << 16  # payloads that a move copies at once: each batch makes a new map of the table, and reads its record again
 _SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
@@ -120,10 +117,7 @@ class Region:
             future = self._writer.add(RecordKind.DROP, table, numbers.next, EMPTY)
             del self._writer.tables[table]
             await waited(future)
-        try:
-            await self.snapshot()
-        except HeadwaterError as error:  # the table is gone durably: an error would say that it is not
-            _logger.warning("Region %s has dropped table %s, and its state was not stored: %s", self.topics, table, error)
+        self.observer.dropped()
 
     async def move(self, table: int) -> int:
         """Copy the live payloads of a table to the end of the log, so that it no longer pins what lies before; return how many.
