@@ -230,11 +230,11 @@ class Region:
         with self._writer.locked:
             cut = self._writer.meta.safe_offset
         before = self._log.bounds(self.topics.data, 0).start
-        self._snapshot()
+        self._log.with_reserve(self._snapshot)
         if cut <= before:
             return Cleaned(before, 0)
         while len(self._snapshots.stored) < 2 or self._snapshots.stored[-2].watermark < cut:
-            self._snapshot()
+            self._log.with_reserve(self._snapshot)
         if cut == self._log.bounds(self.topics.data, 0).end and self._log.engine == "embedded":
             self._owned.writer.roll()  # only closed segments can be removed
         start = self._owned.writer.delete_before(cut)
