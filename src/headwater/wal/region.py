@@ -17,6 +17,7 @@ from headwater.core.errors import (
     BadInput,
     Closed,
     Conflict,
+    Damaged,
     NotOwner,
     RegionNotFound,
     Timeout,
@@ -287,19 +288,30 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
     """
     if settings is not None and settings.max_record < _SMALLEST:
         raise BadInput(f"Records of {settings.max_record} bytes are too small for a region.", hint=f"Give max_record={_SMALLEST} or more.")
+    new = False
     try:
         log.topic(topics.data)
-        new = False
     except UnknownTopic:
         new = True
+    except Damaged:  # a lost description is made anew; a rotten one raises once more
+        log.create_topic(topics.data, settings=settings, part=PART)
     if leftover(log, topics):
         raise Conflict(
             f"Region {topics} has snapshots and no log: it was deleted halfway, or its log is lost.",
             hint=f"Restore {topics.data} from a backup, or remove the rest with `headwater wal delete {topics}`.",
         )
-    _create_meta(log, topics, _of_meta(log, settings) if new and settings is not None else None)
+    _create_meta(log, topics, (settings and _of_meta(log, settings)) if new else _lost_meta(log, topics))
     log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there
     return new
+
+
+def _lost_meta(log: Log, topics: RegionTopics) -> TopicSettings | None:
+    """The settings with which the meta topic of a region is made anew; None where it is there, with its own."""
+    try:
+        log.topic(topics.meta)
+        return None
+    except (UnknownTopic, Damaged):
+        return _of_meta(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
 
 
 def _create_meta(log: Log, topics: RegionTopics, settings: TopicSettings | None) -> None:
@@ -374,8 +386,7 @@ def _claimed_meta(log: Log, topics: RegionTopics, accept_loss: bool) -> Writer:
         return log.claim(topics.meta, 0, part=PART)
     except UnknownTopic:
         recover(log, topics, accept_loss=accept_loss)
-        settings = _of_meta(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
-        log.create_topic(topics.meta, settings=settings, part=PART)
+        _create_meta(log, topics, _lost_meta(log, topics))
         return log.claim(topics.meta, 0, part=PART)
 
 
