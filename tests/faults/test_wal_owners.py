@@ -247,7 +247,6 @@ STOPS = {
     ("clean()", "meta append"),
     ("clean()", "data delete_before"),
     ("drop_table(1)", "data append"),
-    ("drop_table(1)", "meta append"),
     ("write(2, [b'last'])", "data append"),
 }
 

@@ -148,6 +148,21 @@ def test_a_repair_that_cuts_a_mark_does_not_bring_payloads_back_without_a_word(m
         assert verify(RegionView(log, TOPICS)).compared == "older snapshot"
 
 
+@pytest.mark.parametrize("topic", [TOPICS.data, TOPICS.meta])
+def test_a_lost_description_is_made_anew_when_the_region_is_created(data: Path, topic: str) -> None:
+    expected, path = found(data), data / "log" / topic / "topic.json"
+    path.write_bytes(b"rot")
+    with EmbeddedLog(data) as log, pytest.raises(Damaged, match=r"cannot be read.*headwater wal create"):
+        create_region(log, TOPICS)
+    path.unlink()
+    with pytest.raises(Damaged, match=r"headwater wal create NAMESPACE/ID"):
+        found(data)
+    with EmbeddedLog(data) as log:
+        assert not create_region(log, TOPICS)
+        assert log.topic(topic).settings.owner == "wal"
+    assert found(data) == expected
+
+
 def segments(data: Path, topic: str) -> list[Path]:
     return sorted(path for path in (data / "log" / topic / "0").glob("*.log") if path.read_bytes().rstrip(b"\0"))
 

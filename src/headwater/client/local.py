@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from headwater.client.log import AsyncLog
 from headwater.client.watch import Watch
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, HeadwaterError, OutcomeUnknown, UnknownTopic
+from headwater.core.errors import Closed, Damaged, HeadwaterError, OutcomeUnknown, UnknownTopic
 from headwater.core.metrics import LogMetrics
 from headwater.core.settings import Settings
 from headwater.log import Engine, Log
@@ -77,7 +77,7 @@ class LocalLog(AsyncLog):
         try:
             await self.topic(name)
             new = False
-        except UnknownTopic:
+        except (UnknownTopic, Damaged):  # a description that is missing is made anew; one that is rotten is refused again
             new = True
         usual = self.usual if new else None
         return await self._thread(lambda log: log.create_topic(name, partitions=partitions, settings=settings or usual)), new

@@ -74,6 +74,7 @@ class KafkaOwnership(Ownership):
         self._brokers = Brokers(log.address.servers, client=log.address.client, clock=self._clock, timeout=timeout)
         self._name = "|".join((_MARK, socket.gethostname(), str(os.getpid()), address, ids()))
         self._admin = self._brokers.admin()
+        self._session = session
         self._consumer = self._brokers.member(group=group, name=self._name, session=session)
         self._changed = threading.Condition()
         self._wanted: set[str] = set()
@@ -115,7 +116,9 @@ class KafkaOwnership(Ownership):
                     return
             member = self._holder(place)
             if member is not None and member != self._name:
-                raise not_owner(*place, _owner(member))
+                refused = not_owner(*place, _owner(member))
+                refused.hint += f" If it has died, try again: the group gives away what it had within {self._session:g} s."
+                raise refused
             if self._clock.monotonic() >= deadline:
                 raise Timeout(
                     f"The group {self._group} has assigned {place[0]}/{place[1]} to no member for {self._timeout:g} s.",

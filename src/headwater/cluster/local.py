@@ -81,7 +81,12 @@ class LocalOwnership(Ownership):
                 return mine
             if not take_over and self._lives(topic, partition, record):
                 raise not_owner(topic, partition, _owner(record))
-            owned = self._taken(topic, partition, record, part)
+
+            def taken() -> LocalOwned:
+                with explaining(self._folder):
+                    return self._taken(topic, partition, record, part)
+
+            owned = self._log.with_reserve(taken)  # on a full disk, too: only an owner can free something of what a part has written
         with self._guard:
             self._owned[topic, partition] = owned
             if not self._closed:

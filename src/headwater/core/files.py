@@ -179,7 +179,8 @@ def explained(error: OSError, path: Path | str, *, reading: bool = False) -> Hea
     if error.errno in FULL and not reading:
         return DiskFull(
             f"No space left on the disk of {path}; nothing was appended.",
-            hint="Free some space, then append again: reading goes on meanwhile. `headwater log delete-before` works on a full disk.",
+            hint="Free some space, then append again: reading goes on meanwhile. On a full disk work `headwater log delete-before` and, "
+            "for regions, `headwater wal mark` and `headwater wal clean`.",
         )
     if error.errno in TOO_MANY:
         return Unavailable(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from headwater.log.address import Engine, LogAddress
 from headwater.log.guard import Guard
@@ -17,6 +17,8 @@ from headwater.log.record import Bounds, Compacted, Header, Mode, Record, Topic,
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 __all__ = [
     "Bounds",
@@ -211,6 +213,13 @@ class Log(ABC):
         """
 
     # -- housekeeping ---------------------------------------------------------------------------------------
+
+    def with_reserve(self, call: Callable[[], T]) -> T:
+        """What `call` returns. Where a full disk stops it, it is called once more with the space that the log keeps for that.
+
+        For calls through which space becomes free, and which have done nothing when they raise `DiskFull`. Kafka has no such space.
+        """
+        return call()
 
     @abstractmethod
     def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:

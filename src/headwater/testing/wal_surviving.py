@@ -75,6 +75,7 @@ class RegionSurviving:
         await region.snapshot()
         await region.write(MAX, [b""])
         await region.drop_table(MAX)
+        await region.snapshot()
         number = topics.region.to_bytes(8, "big").hex()
         expected = [
             (f"01 {number} 00000000000022ce 0000000000000001 00", "00 616263"),

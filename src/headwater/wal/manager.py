@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from headwater.cluster import Ownership
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable
+from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable, UnknownTable
 from headwater.core.timers import Timers
 from headwater.log import Log
 from headwater.log.record import TopicSettings
@@ -19,12 +19,14 @@ from headwater.wal.metrics import RegionReading, WalMetrics
 from headwater.wal.region import Region, create_region, open_region
 from headwater.wal.region_deletion import delete_region
 from headwater.wal.region_list import known_region
+from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics, region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
 from headwater.wal.sizes import MeanSizes, mean_sizes
 from headwater.wal.snapshot_policy import SnapshotPolicy
+from headwater.wal.unpinning import tables_to_move
 from headwater.wal.view import StateCounts
-from headwater.wal.why import frees, pins_of, why
+from headwater.wal.why import pins_of, why
 
 T = TypeVar("T")
 OnPin = Callable[[PinnedLog], None]
@@ -62,7 +64,7 @@ class RegionManager:
     ) -> None:
         """`owners`: gives the ownership, and is called in a thread. `usual`: the settings of a new region where nothing else is said.
 
-        `on_pin`: is told of a table that pins more than `pin_limit`, before it is moved.
+        `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved.
         """
         self.namespace = region_topics(namespace, 0).namespace
         self._log, self._owners, self._settings, self._usual = log, owners, settings, usual or TopicSettings()
@@ -260,12 +262,16 @@ class RegionManager:
     async def _clean(self, region: Region) -> RegionCleaned:
         done, moved = await region.clean(), list[int]()
         removed = done.removed
-        while (pinned := await self._above_limit(region)) is not None and pinned.table is not None and pinned.table not in moved:
+        for table in await self._above_limit(region):
             if self._on_pin is not None:
-                self._on_pin(pinned)
-            await region.move(pinned.table)
+                self._on_pin(await asyncio.to_thread(why, self._log, region.topics, region.look(pins_of)))
+            try:
+                await region.move(table)
+            except UnknownTable:  # dropped meanwhile: it pins nothing any more
+                continue
             self._metrics.moved()
-            moved.append(pinned.table)
+            moved.append(table)
+        if moved:
             done = await region.clean()
             removed += done.removed
         known = self._open.get(region.topics.region)
@@ -273,15 +279,12 @@ class RegionManager:
             known.mean = await asyncio.to_thread(mean_sizes, self._log, region.topics.data)
         return RegionCleaned(start=done.start, removed=removed, moved=moved)
 
-    async def _above_limit(self, region: Region) -> PinnedLog | None:
-        """What pins the log, where it is more than `pin_limit`."""
+    async def _above_limit(self, region: Region) -> list[int]:
+        """The tables that pin more than `pin_limit` of the log together, and are worth moving."""
         limit = self._settings.pin_limit
-        pins = region.look(pins_of)
-        if limit is None or not pins.tables:
-            return None
-        pinned = await asyncio.to_thread(why, self._log, region.topics, pins)
-        # Where all that is pinned are the table's own live payloads, each clean would copy them again, for nothing.
-        return pinned if pinned.bytes > limit and region.look(lambda meta: frees(meta, pins, pinned.entries)) else None
+        if limit is None:
+            return []
+        return await asyncio.to_thread(tables_to_move, self._log, region.topics, region.look(RegionMeta.copied), limit)
 
     # -- metrics --------------------------------------------------------------------------------------------------
 

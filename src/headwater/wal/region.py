@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
@@ -18,7 +17,7 @@ from headwater.core.errors import (
     BadInput,
     Closed,
     Conflict,
-    HeadwaterError,
+    Damaged,
     NotOwner,
     RegionNotFound,
     Timeout,
@@ -42,7 +41,6 @@ from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
 
 T = TypeVar("T")
-_logger = logging.getLogger("headwater.wal")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 _AT_ONCE = 1 << 16  # payloads that a move copies at once: each batch makes a new map of the table, and reads its record again
 _SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
@@ -120,10 +118,7 @@ class Region:
             future = self._writer.add(RecordKind.DROP, table, numbers.next, EMPTY)
             del self._writer.tables[table]
             await waited(future)
-        try:
-            await self.snapshot()
-        except HeadwaterError as error:  # the table is gone durably: an error would say that it is not
-            _logger.warning("Region %s has dropped table %s, and its state was not stored: %s", self.topics, table, error)
+        self.observer.dropped()
 
     async def move(self, table: int) -> int:
         """Copy the live payloads of a table to the end of the log, so that it no longer pins what lies before; return how many.
@@ -236,11 +231,11 @@ class Region:
         with self._writer.locked:
             cut = self._writer.meta.safe_offset
         before = self._log.bounds(self.topics.data, 0).start
-        self._snapshot()
+        self._log.with_reserve(self._snapshot)
         if cut <= before:
             return Cleaned(before, 0)
         while len(self._snapshots.stored) < 2 or self._snapshots.stored[-2].watermark < cut:
-            self._snapshot()
+            self._log.with_reserve(self._snapshot)
         if cut == self._log.bounds(self.topics.data, 0).end and self._log.engine == "embedded":
             self._owned.writer.roll()  # only closed segments can be removed
         start = self._owned.writer.delete_before(cut)
@@ -293,19 +288,30 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
     """
     if settings is not None and settings.max_record < _SMALLEST:
         raise BadInput(f"Records of {settings.max_record} bytes are too small for a region.", hint=f"Give max_record={_SMALLEST} or more.")
+    new = False
     try:
         log.topic(topics.data)
-        new = False
     except UnknownTopic:
         new = True
+    except Damaged:  # a lost description is made anew; a rotten one raises once more
+        log.create_topic(topics.data, settings=settings, part=PART)
     if leftover(log, topics):
         raise Conflict(
             f"Region {topics} has snapshots and no log: it was deleted halfway, or its log is lost.",
             hint=f"Restore {topics.data} from a backup, or remove the rest with `headwater wal delete {topics}`.",
         )
-    _create_meta(log, topics, _of_meta(log, settings) if new and settings is not None else None)
+    _create_meta(log, topics, (settings and _of_meta(log, settings)) if new else _lost_meta(log, topics))
     log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there
     return new
+
+
+def _lost_meta(log: Log, topics: RegionTopics) -> TopicSettings | None:
+    """The settings with which the meta topic of a region is made anew; None where it is there, with its own."""
+    try:
+        log.topic(topics.meta)
+        return None
+    except (UnknownTopic, Damaged):
+        return _of_meta(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
 
 
 def _create_meta(log: Log, topics: RegionTopics, settings: TopicSettings | None) -> None:
@@ -380,8 +386,7 @@ def _claimed_meta(log: Log, topics: RegionTopics, accept_loss: bool) -> Writer:
         return log.claim(topics.meta, 0, part=PART)
     except UnknownTopic:
         recover(log, topics, accept_loss=accept_loss)
-        settings = _of_meta(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
-        log.create_topic(topics.meta, settings=settings, part=PART)
+        _create_meta(log, topics, _lost_meta(log, topics))
         return log.claim(topics.meta, 0, part=PART)
 
 

@@ -17,6 +17,8 @@ from headwater.wal.region_topics import checked_id
 
 OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
 _ENTRY = RecordKind.ENTRY
+_FREEING = frozenset((RecordKind.MARK, RecordKind.DROP))
+_SMALL = 64 << 10  # bytes of a batch with a mark that may be written to a full disk
 _Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[int]"]  # one object for each call: all that wait are looked at by `gc`
 
 
@@ -38,7 +40,7 @@ class RegionAppender(CommitThread[_Queued]):
 
     def __init__(
         self,
-        append: Callable[[Sequence[Record]], Sequence[int]],
+        append: Callable[[Sequence[Record], bool], Sequence[int]],
         apply: Callable[[RegionChanges, Sequence[int]], None],
         *,
         tables: dict[int, Numbers],
@@ -46,7 +48,8 @@ class RegionAppender(CommitThread[_Queued]):
         limit: int,
         name: str,
     ) -> None:
-        """`append`: as a Writer's. `apply`: called in the thread with what was appended, and where. `limit`: the most bytes of a value."""
+        """`append`: as a Writer's, with whether space becomes free through these records. `apply`: called in the thread with what was
+        appended, and where. `limit`: the most bytes of a value."""
         self._append, self._apply, self._region, self.tables = append, apply, region, tables
         self._limit = limit
         self.failure: Exception | None = None  # the failure that stopped it
@@ -107,7 +110,8 @@ class RegionAppender(CommitThread[_Queued]):
             self._tell(_fail, futures, not_tried(self.failure))
             return
         try:
-            offsets = self._append(RecordColumns(encode_keys(self._region, kinds, tables, sequences), values))
+            frees = not _FREEING.isdisjoint(kinds) and _size(values) <= _SMALL
+            offsets = self._append(RecordColumns(encode_keys(self._region, kinds, tables, sequences), values), frees)
             self._apply(RegionChanges(kinds, tables, sequences, counts), offsets)
         except Exception as error:
             self.failure = error

@@ -66,7 +66,9 @@ class RegionWriter:
 
     # -- in the appender's thread ---------------------------------------------------------------------------------
 
-    def _append(self, batch: Sequence[Record]) -> Sequence[int]:
+    def _append(self, batch: Sequence[Record], frees: bool) -> Sequence[int]:
+        if frees:
+            return self._log.with_reserve(lambda: self._owned.writer.append(batch))
         return self._owned.writer.append(batch)
 
     def _apply(self, changes: RegionChanges, offsets: Sequence[int]) -> None:

@@ -27,7 +27,7 @@ class WalSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
     pin_limit: Annotated[
         Size | None,
-        Note("How much of a log one table may pin; above it, a clean moves the table. Not set: a table is never moved.", '"1GiB"'),
+        Note("How much of a log idle tables may pin; above it, a clean moves them. Not set: a table is never moved.", '"1GiB"'),
     ] = None
 
 

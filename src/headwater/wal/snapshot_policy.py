@@ -1,4 +1,8 @@
-"""Decides when an open region stores its state: after so many marks, or after so long with something new. Never for each flush."""
+"""Decides when an open region stores its state: after a drop, after so many marks, or after so long with something new.
+
+Never for each flush, and never for a call that waits for it. A snapshot takes longer the more tables there are: marks and drops take a
+tenth of the time for it at the most, and what they leave out comes with the timer.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from headwater.wal.region_observer import RegionObserver
 from headwater.wal.settings import WalSettings
 
 _logger = logging.getLogger("headwater.wal")
+_SHARE = 10  # times as long as a snapshot took, before marks and drops store the next one
+_QUICK = 0.1  # seconds: a snapshot that takes less is in nobody's way
 
 
 class SnapshotPolicy(RegionObserver):
@@ -22,6 +28,7 @@ class SnapshotPolicy(RegionObserver):
     def __init__(self, region: Region, settings: WalSettings, *, timers: Timers, clock: Clock, metrics: WalMetrics) -> None:
         self._region, self._settings, self._timers, self._clock, self._metrics = region, settings, timers, clock, metrics
         self._marks = 0  # since the newest snapshot
+        self._not_before = 0.0  # the time from which on marks and drops store one
         self._storing: asyncio.Task[None] | None = None
         self._timer: Timer = self._set()
         region.observer = self
@@ -29,10 +36,14 @@ class SnapshotPolicy(RegionObserver):
     def marked(self) -> None:
         self._marks += 1
         if self._marks >= self._settings.snapshot_marks:
-            self._store()
+            self._soon()
+
+    def dropped(self) -> None:
+        self._soon()
 
     def stored(self, size: int, seconds: float) -> None:
         self._marks = 0
+        self._not_before = self._clock.monotonic() + (_SHARE * seconds if seconds > _QUICK else 0)
         self._metrics.stored(size, seconds)
 
     async def stop(self) -> None:
@@ -48,6 +59,10 @@ class SnapshotPolicy(RegionObserver):
         self._timer = self._set()
         stored = self._region.snapshots
         if self._region.look(lambda meta: meta.watermark) > (stored[-1].watermark if stored else 0):
+            self._store()
+
+    def _soon(self) -> None:
+        if self._clock.monotonic() >= self._not_before:
             self._store()
 
     def _store(self) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from headwater.log import Log
 from headwater.wal.answers import PinnedLog, PinningTable
 from headwater.wal.region_meta import RegionMeta
@@ -49,16 +47,6 @@ def pins_of(meta: RegionMeta) -> Pins:
         if (offset := table.safe_offset) is not None
     ]
     return Pins(sorted(found), meta.watermark)
-
-
-def frees(meta: RegionMeta, pins: Pins, records: int) -> bool:
-    """Whether moving the first table frees anything: not where all of the `records` that it pins are its own live ones."""
-    begin, end = pins.pinned
-    table = meta.tables.get(pins.tables[0].table) if pins.tables else None
-    if table is None:
-        return False
-    own = np.unique(table.column())
-    return int(np.count_nonzero((own >= begin) & (own < end))) < records
 
 
 def why(log: Log, topics: RegionTopics, pins: Pins) -> PinnedLog:

@@ -170,6 +170,40 @@ async def test_above_the_limit_the_pinning_table_is_told_and_moved(make: Make) -
     assert (await wal.clean(7)).moved == []  # a table that pins only itself, and one below the limit
 
 
+async def test_idle_tables_side_by_side_are_moved_together(make: Make) -> None:
+    """Each of them pins one record beside the next one's; together they pin all that comes behind."""
+    wal = make(settings=WalSettings(pin_limit=Size(2000)))
+    await wal.open(7, create=True)
+    for table in range(20, 25):
+        await wal.write(7, table, [b"idle"])
+    moved: list[list[int]] = []
+    for turn in range(1, 4):
+        for _ in range(30):
+            await wal.write(7, 1, [b"x" * 100])
+        region = wal.opened(7)
+        assert region is not None
+        await region.mark_delete_up_to(1, 30 * turn)
+        cleaned = await wal.clean(7)
+        assert cleaned.start > 30 * turn
+        moved.append(cleaned.moved)
+    assert moved == [[20, 21, 22, 23, 24]] * 3
+
+
+async def test_a_table_is_not_copied_again_and_again_to_free_less_than_itself(make: Make) -> None:
+    wal = make(settings=WalSettings(pin_limit=Size(2000)))
+    await wal.open(7, create=True)
+    await wal.write(7, 9, [b"large" * 2000])
+    moved: list[list[int]] = []
+    for turn in range(1, 7):
+        for _ in range(30):
+            await wal.write(7, 1, [b"x" * 100])
+        region = wal.opened(7)
+        assert region is not None
+        await region.mark_delete_up_to(1, 30 * turn)
+        moved.append((await wal.clean(7)).moved)
+    assert moved == [[], [], [9], [], [], [9]]
+
+
 async def test_the_cleaner_comes_at_once_and_after_each_period(make: Make) -> None:
     clock = ManualClock()
     wal = make(clock=clock, settings=WalSettings(clean_period=Duration(60_000), snapshot_every=Duration(3_600_000)))

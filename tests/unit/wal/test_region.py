@@ -521,15 +521,3 @@ async def test_a_region_has_room_for_snapshots(log: EmbeddedLog) -> None:
         create_region(log, RegionTopics("wal", 9), TopicSettings(max_record=200))
     with pytest.raises(RegionNotFound):
         await open_region(log, LocalOwnership(log, Path("unused")), RegionTopics("wal", 9))
-
-
-async def test_a_drop_is_done_although_its_snapshot_fails(opened: OpenRegion, monkeypatch: pytest.MonkeyPatch) -> None:
-    region = await opened()
-    await region.write(1, [b"a"])
-
-    async def full() -> None:
-        raise DiskFull("No space left.", hint="Free some.")
-
-    monkeypatch.setattr(region, "snapshot", full)
-    await region.drop_table(1)
-    assert region.sequence_num(1) == 0

@@ -25,8 +25,10 @@ class SlowLog:
         self.applied: list[tuple[RecordKind, int, int, int, int]] = []
         self.entered, self.go = threading.Semaphore(0), threading.Semaphore(0)
         self.error: Exception | None = None
+        self.freeing: list[bool] = []
 
-    def append(self, records: Sequence[Record]) -> Sequence[int]:
+    def append(self, records: Sequence[Record], frees: bool) -> Sequence[int]:
+        self.freeing.append(frees)
         self.entered.release()
         assert self.go.acquire(timeout=30)
         if self.error is not None:
@@ -150,3 +152,14 @@ async def test_closing_waits_and_takes_no_more() -> None:
     assert appender.write(1, EMPTY, 1) is None
     with pytest.raises(Closed):
         appender.add(ENTRY, 1, 2, EMPTY)
+
+
+async def test_it_tells_which_batches_free_space() -> None:
+    """Those with a mark or a drop, unless many bytes are written with it: they may take what is kept for a full disk."""
+    log = SlowLog()
+    log.go.release(9)
+    appender = log.appender({1: Numbers(5, 1)})
+    for kind in (RecordKind.ENTRY, RecordKind.MOVE, RecordKind.MARK, RecordKind.DROP):
+        await appender.add(kind, 1, 5, EMPTY)
+    assert log.freeing == [False, False, True, True]
+    await appender.aclose()

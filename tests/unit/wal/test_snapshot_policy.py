@@ -59,3 +59,40 @@ async def test_time_passes_and_only_what_is_new_is_stored(opened: OpenRegion) ->
     await clock.run(120)
     await policy.stop()
     assert len(region.snapshots) == 1
+
+
+async def test_drops_store_the_state_behind_them_and_not_each_on_its_own(opened: OpenRegion) -> None:
+    """A snapshot takes as long as the region has tables: were each drop to store one, dropping all of them would take their square."""
+    region, clock = await opened(), ManualClock()
+    policy = kept(region, clock)
+    for table in range(5):
+        await region.write(table, [b"x"])
+    await region.drop_table(0)
+    await stored(region, 1)
+    await policy.stop()
+    assert region.snapshots[0].watermark == 6
+    policy.stored(1, 2.0)  # as in a region with very many tables
+    await region.drop_table(1)
+    await clock.run(19)
+    await region.drop_table(2)
+    await policy.stop()
+    assert len(region.snapshots) == 1
+    await clock.run(2)
+    await region.drop_table(3)
+    await stored(region, 2)
+    await policy.stop()
+
+
+async def test_marks_of_a_region_that_takes_long_to_store_wait_for_their_share(opened: OpenRegion) -> None:
+    region, clock = await opened(), ManualClock()
+    policy = kept(region, clock)
+    await region.write(1, [b"x"] * 9)
+    policy.stored(1, 3.0)
+    for sequence in range(1, 6):
+        await region.mark_delete_up_to(1, sequence)
+    await policy.stop()
+    assert region.snapshots == ()
+    await clock.run(31)
+    await region.mark_delete_up_to(1, 6)
+    await stored(region, 1)
+    await policy.stop()

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.wal.conftest import TOPICS, OpenRegion
 
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.wal.why import frees, pins_of, why
+from headwater.wal.why import pins_of, why
 
 pytestmark = pytest.mark.anyio
 
@@ -28,16 +28,5 @@ async def test_the_table_with_the_oldest_payload_pins_the_log(log: EmbeddedLog, 
     assert [(one.table, one.offset, one.sequence, one.live) for one in found.tables] == [(9, 0, 1, 2), (2, 6, 1, 1)]
     assert found.advice[0].endswith("`headwater wal mark wal/7 9 2`.")
     assert found.advice[1] == "Or copy its 2 live payloads to the end: `headwater wal move wal/7 9`."
-    pins = region.look(pins_of)
-    assert region.look(lambda meta: frees(meta, pins, found.entries))
     await region.move(9)
     assert why(log, TOPICS, region.look(pins_of)).table == 2
-
-
-async def test_a_table_that_pins_only_itself_frees_nothing(opened: OpenRegion) -> None:
-    region = await opened()
-    for _ in range(3):
-        await region.write(1, [b"a", b"b"])
-    pins = region.look(pins_of)
-    assert not region.look(lambda meta: frees(meta, pins, 3))
-    assert region.look(lambda meta: frees(meta, pins, 4))

@@ -151,7 +151,7 @@ class EmbeddedLog(Log):
 
         if not self.read_only and type(partition) is int and 0 <= partition < self.topic(topic).partitions:
             wait_for_holder(self._topics.folder / topic / str(partition), files=self._files, clock=self._clock)
-        return self.with_partition(topic, partition, claimed)
+        return self.freeing(topic, partition, claimed)  # who wants to delete claims first
 
     def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
         found = self._checked(self.partition(topic, partition), topic, part, "claim")
@@ -263,14 +263,14 @@ class EmbeddedLog(Log):
     def compact(self, topic: str, partition: int, before: int | None = None, *, part: str = "") -> Compacted:
         from headwater.log.embedded.compaction import compact
 
-        def compacted(found: Partition) -> Compacted:
-            return compact(self._checked(found, topic, part, "compact"), before=before)
-
-        return self.with_partition(topic, partition, compacted)
+        return self.with_partition(topic, partition, lambda found: compact(self._checked(found, topic, part, "compact"), before=before))
 
     def freeing(self, topic: str, partition: int, call: Callable[[Partition], T]) -> T:
         """`with_partition` for calls that free space: they work on a full disk, too."""
-        return self._reserve.spend(lambda: self.with_partition(topic, partition, call))
+        return self.with_reserve(lambda: self.with_partition(topic, partition, call))
+
+    def with_reserve(self, call: Callable[[], T]) -> T:
+        return self._reserve.spend(call)
 
     def close(self) -> None:
         with self._mutex:

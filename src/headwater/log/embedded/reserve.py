@@ -1,4 +1,4 @@
-"""A small reserve of disk space: deletions need some themselves, and must work on a full disk."""
+"""A small reserve of disk space: what frees space needs some itself, and must work on a full disk."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headwater.core.files import Files, write_all
 T = TypeVar("T")
 SIZE = 256 << 10  # room for the manifest of a partition with a thousand segments, the commit page and a few names
 NAME = ".reserve"  # no topic's name begins with a dot
+_LEAST = SIZE // 4  # what is kept of one that was spent, and does not fit any more
 
 
 class Reserve:
@@ -21,8 +22,11 @@ class Reserve:
     def __init__(self, folder: Path, *, files: Files) -> None:
         self._path, self._files = folder / NAME, files
 
-    def fill(self) -> None:
-        """Make the file, if it is not there. On a disk that is full already, it is made after the next deletion."""
+    def fill(self, least: int = SIZE) -> None:
+        """Make the file, if it is not there. On a disk that is full already, it is made after the next deletion.
+
+        `least`: a shorter file than this only takes space away, and is removed.
+        """
         try:
             if self._path.stat().st_size == SIZE:
                 return
@@ -37,7 +41,7 @@ class Reserve:
             finally:
                 self._files.close(fd)
         except OSError:
-            self._give_back()  # half a reserve only takes space away
+            self._keep(least)
 
     def spend(self, call: Callable[[], T]) -> T:
         """Call; where the disk is full, give the reserve back and call once more. Errors: those of `call`."""
@@ -49,7 +53,16 @@ class Reserve:
         try:
             return call()
         finally:
-            self.fill()
+            self.fill(_LEAST)  # a little shorter, where the call has taken some of it: the next one frees more
+
+    def _keep(self, least: int) -> None:
+        """Keep what was written of the file, where it is enough."""
+        try:
+            enough = self._path.stat().st_size >= least
+        except OSError:
+            return
+        if not enough:
+            self._give_back()
 
     def _give_back(self) -> bool:
         try:

@@ -246,7 +246,8 @@ class EmbeddedTopics:
     def _creation(self, name: str) -> str:
         if owner := owner_by_name(name):
             return f"the part {owner} does so when it next runs (`headwater {owner} --help`)"
-        return f"`headwater log create {name} --partitions {len(self._folders(name))}`"
+        region = "; that of a region by `headwater wal create NAMESPACE/ID`" if "_data_" in name or "_meta_" in name else ""
+        return f"`headwater log create {name} --partitions {len(self._folders(name))}`{region}"
 
     def _check_left(self, name: str, partitions: int) -> None:
         """Errors: `Damaged` where a topic has lost its description and has partitions, but not as many as are to be made of them."""

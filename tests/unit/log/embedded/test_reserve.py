@@ -50,3 +50,23 @@ def test_a_call_that_fails_again_is_not_tried_a_third_time(tmp_path: Path) -> No
 def test_half_a_reserve_is_none(tmp_path: Path) -> None:
     Reserve(tmp_path, files=FailingFiles(1, only=("pwritev",), number=errno.ENOSPC)).fill()
     assert not (tmp_path / NAME).exists()
+
+
+def test_one_that_was_spent_is_kept_as_long_as_it_still_fits(tmp_path: Path) -> None:
+    """A mark takes a little of it for good: the next one, and the clean behind them, still find the rest."""
+    files = FailingFiles(number=errno.ENOSPC, only=("pwritev",))
+    reserve = Reserve(tmp_path, files=files)
+    reserve.fill()
+    calls: list[int] = []
+
+    def mark() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            files.calls, files.fail_at = 0, 1
+            raise DiskFull("full")
+
+    reserve.spend(mark)
+    assert files.failed
+    assert (tmp_path / NAME).stat().st_size == SIZE // 2
+    reserve.fill()
+    assert (tmp_path / NAME).stat().st_size == SIZE
