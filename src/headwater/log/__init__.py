@@ -286,11 +286,12 @@ class Writer(ABC):
         """As `Log.append_arrow`, or `Fenced`."""
 
     @abstractmethod
-    def roll(self) -> int:
+    def roll(self, *, due: bool = False) -> int:
         """Close the active segment; return the offset at which the next one begins, which is the end. Everything before it is durable.
 
-        An empty segment stays the active one. The log disposes of a closed segment at once when all its records are deleted. An owner may
-        call this by a timer when a period ends (`headwater.core.period.period_end`), so that a drained segment goes without an append.
+        `due`: only where the period in which the segment was begun is over. An empty segment stays the active one. The log disposes of a
+        closed segment at once when all its records are deleted. An owner may call this by a timer when a period ends
+        (`headwater.core.period.period_end`), so that a drained segment goes without an append.
         Kafka: `Unsupported`, because brokers close segments by their own settings.
         """
 

@@ -16,7 +16,9 @@ from headwater.log.record import TopicSettings
 from headwater.wal.answers import PinnedLog, RegionCleaned
 from headwater.wal.cleaner import Cleaner
 from headwater.wal.metrics import RegionReading, WalMetrics
-from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.period_timer import PeriodTimer
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import delete_region
 from headwater.wal.region_list import known_region
 from headwater.wal.region_topics import RegionTopics, region_topics
@@ -35,8 +37,8 @@ _UNSTORED = 1000  # records behind the newest snapshot, from which on also a pla
 class _Open:
     """An open region, and what looks after it."""
 
-    def __init__(self, region: Region, policy: SnapshotPolicy, mean: MeanSizes) -> None:
-        self.region, self.policy = region, policy
+    def __init__(self, region: Region, policy: SnapshotPolicy, timer: PeriodTimer | None, mean: MeanSizes) -> None:
+        self.region, self.policy, self.timer = region, policy, timer
         self.mean = mean  # for the estimates of the metrics
 
 
@@ -131,7 +133,9 @@ class RegionManager:
         self._metrics.recovered(region.recovered.records, self._clock.monotonic() - began)
         mean = await asyncio.to_thread(mean_sizes, self._log, topics.data)
         policy = SnapshotPolicy(region, self._settings, timers=self._timers, clock=self._clock, metrics=self._metrics)
-        return _Open(region, policy, mean)
+        period = self._log.topic(topics.data).settings.period if self._log.engine == "embedded" else 0  # brokers roll on their own
+        timer = PeriodTimer(region, period, ended=self._period_over, timers=self._timers, clock=self._clock) if period else None
+        return _Open(region, policy, timer, mean)
 
     def _ready(self, topics: RegionTopics) -> Ownership:
         """Check that the region is there, and that its records stay. Blocking."""
@@ -185,6 +189,8 @@ class RegionManager:
         """Close what is open. The caller holds the gate."""
         self._open.pop(region, None)
         await known.policy.stop()
+        if known.timer is not None:
+            await known.timer.stop()
         stored = known.region.snapshots
         behind = known.region.look(lambda meta: meta.watermark) - (stored[-1].watermark if stored else 0)
         if graceful or (behind >= _UNSTORED and not known.region.lost):
@@ -247,8 +253,17 @@ class RegionManager:
 
     async def clean(self, region: int) -> RegionCleaned:
         """Clean a region at once; above `pin_limit`, move the tables that pin it, and clean it again."""
+        return await self._counted(self.using(region, self._clean))
+
+    async def _period_over(self, region: Region) -> None:
+        """Clean a region where that removes something. It is not opened for that: who closes it waits for this."""
+        start = (await asyncio.to_thread(self._log.bounds, region.topics.data, 0)).start
+        if region.look(lambda meta: meta.safe_offset) > start:
+            await self._counted(self._clean(region))
+
+    async def _counted(self, cleaning: Awaitable[RegionCleaned]) -> RegionCleaned:
         try:
-            done = await self.using(region, self._clean)
+            done = await cleaning
         except BaseException:
             self._metrics.cleaned(failed=True)
             raise

@@ -12,12 +12,8 @@ from typing import TypeVar
 import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
-from headwater.core.disposal import overwrites
 from headwater.core.errors import (
-    AlreadyExists,
-    BadInput,
     Closed,
-    Conflict,
     HeadwaterError,
     NotOwner,
     RegionNotFound,
@@ -26,14 +22,13 @@ from headwater.core.errors import (
     UnknownTopic,
 )
 from headwater.log import Log, Writer
-from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
 from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_appender import Numbers
-from headwater.wal.region_deletion import leftover
+from headwater.wal.region_creation import meta_settings
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_observer import RegionObserver
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
@@ -45,7 +40,6 @@ T = TypeVar("T")
 _logger = logging.getLogger("headwater.wal")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 _AT_ONCE = 1 << 16  # payloads that a move copies at once: each batch makes a new map of the table, and reads its record again
-_SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
 
 
 class TableMark(msgspec.Struct, frozen=True):
@@ -92,6 +86,23 @@ class Region:
             return await future
         last = self._writer.tables[table].next - 1
         return await _within(timeout, future, f"The payloads {last - count + 1} to {last} of table {table}")
+
+    def append(self, table: int, value: bytes) -> tuple[int, asyncio.Future[int]] | None:
+        """Number a payload and queue it, without a coroutine; return its sequence, and a future that ends once it is durable.
+
+        For owners of a table that know its numbers and change their state when they call. `value`: `EMPTY` and the payload, as
+        `headwater.wal.layout` has it. None, and nothing was done, after a failed append: `ready` says when to go on.
+        Errors: `BadInput`, `TooLarge`; those of the future: as for `write`.
+        """
+        future = self._writer.write(table, value, 1)
+        return None if future is None else (self._writer.tables[table].next - 1, future)
+
+    async def ready(self) -> None:
+        """Return when the region can be written. After a failed append, that is once its end is read: what is durable is known then.
+
+        Errors: `Fenced`, `Closed`; what reading raises, which the next call tries again.
+        """
+        await self._writer.ready()
 
     async def mark_delete_up_to(self, table: int, sequence: int) -> TableMark:
         """Forget the payloads up to `sequence`, with it: they are safe elsewhere. Return what is forgotten by now.
@@ -246,6 +257,12 @@ class Region:
         start = self._owned.writer.delete_before(cut)
         return Cleaned(start, start - before)
 
+    async def roll(self) -> int:
+        """Close the active segment of the log where its period is over; return where the next one begins. Kafka: `Unsupported`."""
+        async with self._storing:
+            self._check_open()
+            return await asyncio.to_thread(lambda: self._owned.writer.roll(due=True))
+
     async def close(self) -> None:
         """Finish the calls under way, and let another process own the region. Closing twice is no error."""
         await self._close(last_snapshot=False)
@@ -285,48 +302,6 @@ class Region:
         if numbers is None:
             raise UnknownTable(f"Region {self.topics} has no table {table}.", hint=f"List them with `headwater wal tables {self.topics}`.")
         return numbers
-
-
-def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None = None) -> bool:
-    """Create a region's topics; return whether it is new. Blocking. Errors: `AlreadyExists` where it is there with other settings;
-    `Conflict` where a deletion of it was interrupted.
-    """
-    if settings is not None and settings.max_record < _SMALLEST:
-        raise BadInput(f"Records of {settings.max_record} bytes are too small for a region.", hint=f"Give max_record={_SMALLEST} or more.")
-    try:
-        log.topic(topics.data)
-        new = False
-    except UnknownTopic:
-        new = True
-    if leftover(log, topics):
-        raise Conflict(
-            f"Region {topics} has snapshots and no log: it was deleted halfway, or its log is lost.",
-            hint=f"Restore {topics.data} from a backup, or remove the rest with `headwater wal delete {topics}`.",
-        )
-    _create_meta(log, topics, _of_meta(log, settings) if new and settings is not None else None)
-    log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there
-    return new
-
-
-def _create_meta(log: Log, topics: RegionTopics, settings: TopicSettings | None) -> None:
-    try:
-        log.create_topic(topics.meta, settings=settings, part=PART)
-    except AlreadyExists:
-        if log.topic(topics.meta).settings.owner != PART or log.bounds(topics.meta, 0).end:
-            raise
-        # Empty, and there is no data topic: who began to create the region has died, and nobody could ever give it these settings.
-        log.delete_topic(topics.meta, part=PART)
-        log.create_topic(topics.meta, settings=settings, part=PART)
-
-
-def _of_meta(log: Log, settings: TopicSettings) -> TopicSettings:
-    """The settings of the meta topic of such a data topic: no period, and of the disposals the secure ones alone.
-
-    On Kafka they are the same, so that what brokers refuse is refused before anything is made.
-    """
-    if log.engine == "kafka":
-        return settings
-    return msgspec.structs.replace(settings, period=0, disposal=settings.disposal if overwrites(settings.disposal) else "delete")
 
 
 async def open_region(
@@ -380,7 +355,7 @@ def _claimed_meta(log: Log, topics: RegionTopics, accept_loss: bool) -> Writer:
         return log.claim(topics.meta, 0, part=PART)
     except UnknownTopic:
         recover(log, topics, accept_loss=accept_loss)
-        settings = _of_meta(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
+        settings = meta_settings(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
         log.create_topic(topics.meta, settings=settings, part=PART)
         return log.claim(topics.meta, 0, part=PART)
 
