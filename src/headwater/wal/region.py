@@ -66,8 +66,10 @@ class Region:
     def __init__(self, log: Log, topics: RegionTopics, *, owned: OwnedPartition, snapshots: SnapshotStore, recovered: Recovered) -> None:
         """`open_region` makes it."""
         self.topics, self.recovered, self.observer = topics, recovered, RegionObserver()
+        self.settled: list[Callable[[], None]] = []
+        """Calls that the event loop makes after each commit, once its futures have ended: for owners of tables, as `append` has them."""
         self._log, self._owned, self._snapshots = log, owned, snapshots
-        self._writer = RegionWriter(log, owned, recovered.meta, topics.region)
+        self._writer = RegionWriter(log, owned, recovered.meta, topics.region, settled=self.settled)
         self._storing = asyncio.Lock()  # of one snapshot or clean at a time
         self._gates = TableGates()  # marks and drops wait while a batch of their table is moved
         self._closed = self._released = False
@@ -86,6 +88,11 @@ class Region:
             return await future
         last = self._writer.tables[table].next - 1
         return await _within(timeout, future, f"The payloads {last - count + 1} to {last} of table {table}")
+
+    @property
+    def limit(self) -> int:
+        """The most bytes of a record's value."""
+        return self._writer.limit
 
     def append(self, table: int, value: bytes) -> tuple[int, asyncio.Future[int]] | None:
         """Number a payload and queue it, without a coroutine; return its sequence, and a future that ends once it is durable.

@@ -45,10 +45,14 @@ class RegionAppender(CommitThread[_Queued]):
         region: int,
         limit: int,
         name: str,
+        settled: Sequence[Callable[[], None]] = (),
     ) -> None:
-        """`append`: as a Writer's. `apply`: called in the thread with what was appended, and where. `limit`: the most bytes of a value."""
+        """`append`: as a Writer's. `apply`: called in the thread with what was appended, and where. `limit`: the most bytes of a value.
+
+        `settled`: calls that the loop makes once the futures of a commit have ended.
+        """
         self._append, self._apply, self._region, self.tables = append, apply, region, tables
-        self._limit = limit
+        self._limit, self._settled = limit, settled
         self.failure: Exception | None = None  # the failure that stopped it
         super().__init__(name=name)
 
@@ -104,16 +108,16 @@ class RegionAppender(CommitThread[_Queued]):
             kinds, tables, sequences, counts, values, futures = zip(*waiting[: _fitting(values)], strict=True)
         del self._queue[: len(values)]
         if self.failure is not None:  # queued after it, or at the moment of its failure
-            self._tell(_fail, futures, not_tried(self.failure))
+            self._tell(_fail, futures, not_tried(self.failure), self._settled)
             return
         try:
             offsets = self._append(RecordColumns(encode_keys(self._region, kinds, tables, sequences), values))
             self._apply(RegionChanges(kinds, tables, sequences, counts), offsets)
         except Exception as error:
             self.failure = error
-            self._tell(_fail, futures, error)
+            self._tell(_fail, futures, error, self._settled)
             return
-        self._tell(_resolve, futures, sequences, counts)
+        self._tell(_resolve, futures, sequences, counts, self._settled)
 
 
 def _size(values: Sequence[bytes]) -> int:
@@ -127,15 +131,21 @@ def _fitting(values: Sequence[bytes]) -> int:
     return sum(1 for _ in takewhile(lambda size: size <= MOST_BYTES, sizes)) or 1
 
 
-def _resolve(futures: Sequence[asyncio.Future[int]], sequences: Sequence[int], counts: Sequence[int]) -> None:
+def _resolve(
+    futures: Sequence[asyncio.Future[int]], sequences: Sequence[int], counts: Sequence[int], settled: Sequence[Callable[[], None]]
+) -> None:
     for future, sequence, count in zip(futures, sequences, counts, strict=True):
         try:
             future.set_result(sequence + count - 1)
         except asyncio.InvalidStateError:
             continue  # the caller has given up; its record is appended nevertheless
+    for call in settled:
+        call()
 
 
-def _fail(futures: Sequence[asyncio.Future[int]], error: Exception) -> None:
+def _fail(futures: Sequence[asyncio.Future[int]], error: Exception, settled: Sequence[Callable[[], None]]) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)
+    for call in settled:
+        call()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headwater.cluster import OwnedPartition
 from headwater.core.errors import Closed, Fenced, HeadwaterError
@@ -23,8 +23,11 @@ from headwater.wal.region_meta import RegionChanges, RegionMeta
 class RegionWriter:
     """The write side of an owned region. Belongs to one event loop; `locked` guards the state, which another thread changes."""
 
-    def __init__(self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int) -> None:
-        self._log, self._owned, self._region = log, owned, region
+    def __init__(
+        self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int, *, settled: Sequence[Callable[[], None]] = ()
+    ) -> None:
+        """`settled`: calls that the loop makes after each commit, whatever came of it."""
+        self._log, self._owned, self._region, self._settled = log, owned, region, settled
         self.meta, self.locked = meta, threading.Lock()
         self.limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - OVERHEAD
         self._mending: asyncio.Task[None] | None = None
@@ -34,7 +37,13 @@ class RegionWriter:
     def _begin(self) -> None:
         self.tables = {number: Numbers(table.next, table.marked) for number, table in self.meta.tables.items()}
         self._appender = RegionAppender(
-            self._append, self._apply, tables=self.tables, region=self._region, limit=self.limit, name=self._owned.topic
+            self._append,
+            self._apply,
+            tables=self.tables,
+            region=self._region,
+            limit=self.limit,
+            settled=self._settled,
+            name=self._owned.topic,
         )
         self.write = self._appender.write
 
