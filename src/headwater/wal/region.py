@@ -27,7 +27,7 @@ from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, tab
 from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
-from headwater.wal.region_appender import Numbers
+from headwater.wal.region_appender import Numbers, Settled
 from headwater.wal.region_creation import meta_settings
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_observer import RegionObserver
@@ -66,7 +66,7 @@ class Region:
     def __init__(self, log: Log, topics: RegionTopics, *, owned: OwnedPartition, snapshots: SnapshotStore, recovered: Recovered) -> None:
         """`open_region` makes it."""
         self.topics, self.recovered, self.observer = topics, recovered, RegionObserver()
-        self.settled: list[Callable[[], None]] = []
+        self.settled: list[Settled] = []
         """Calls that the event loop makes after each commit, once its futures have ended: for owners of tables, as `append` has them."""
         self._log, self._owned, self._snapshots = log, owned, snapshots
         self._writer = RegionWriter(log, owned, recovered.meta, topics.region, settled=self.settled)

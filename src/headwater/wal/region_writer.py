@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from headwater.cluster import OwnedPartition
 from headwater.core.errors import Closed, Fenced, HeadwaterError
@@ -16,16 +16,14 @@ from headwater.log import Log
 from headwater.log.record import Record
 from headwater.wal.fold import RegionFold
 from headwater.wal.layout import KEY_LENGTH, RecordKind
-from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender
+from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender, Settled
 from headwater.wal.region_meta import RegionChanges, RegionMeta
 
 
 class RegionWriter:
     """The write side of an owned region. Belongs to one event loop; `locked` guards the state, which another thread changes."""
 
-    def __init__(
-        self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int, *, settled: Sequence[Callable[[], None]] = ()
-    ) -> None:
+    def __init__(self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int, *, settled: Sequence[Settled] = ()) -> None:
         """`settled`: calls that the loop makes after each commit, whatever came of it."""
         self._log, self._owned, self._region, self._settled = log, owned, region, settled
         self.meta, self.locked = meta, threading.Lock()
