@@ -67,6 +67,9 @@ class RemoteBackend(Backend):
             return await self._all(operation, shape_of(operation).write(request))
         if operation.answer is None or operation.answer is bytes:
             return cast(A, await self.raw(operation, request, bytes))  # without content it is empty
+        if 204 in operation.statuses:  # whose answer without content is the one that holds nothing
+            read, nothing = json.decoder(operation.answer), operation.answer
+            return await self.raw(operation, request, lambda body: read(body) if body else nothing())
         return await self.raw(operation, request, json.decoder(operation.answer))
 
     async def start(self, operation: Operation[R, A], request: R) -> Job[A]:

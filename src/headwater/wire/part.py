@@ -23,6 +23,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     performs: str
     """The class that performs the operations in this process: `Performer(log, clock, settings, address)`, by keyword. `address`: where
     this process serves; empty where it does not."""
+    uses: tuple[str, ...] = ()
+    """The parts whose performers its own is given, by keyword under their names. They are closed after it."""
     offers: str
     """The class of the door's object: `Offered(backend)`."""
     handlers: str = ""
