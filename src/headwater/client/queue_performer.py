@@ -17,10 +17,11 @@ from headwater.core.errors import Closed, HeadwaterError, StaleClaim
 from headwater.core.settings import Settings
 from headwater.queue import answers, operations, requests
 from headwater.queue.json_form import key_in_path, show_bytes, show_claim, show_date, show_dead, show_row
-from headwater.queue.manager import QueueManager
+from headwater.queue.manager import OpenQueue, QueueManager
 from headwater.queue.queue import Queue
 from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.requests import QueueRequest
+from headwater.queue.row import BINARY, NewRow
 from headwater.queue.settings_form import show_settings
 from headwater.queue.values import Claimed, Failure, HistoryEntry, Put, QueueEvent
 from headwater.wire.operation import Operation, Reply
@@ -48,6 +49,7 @@ class QueuePerformer:
         self, *, log: LocalLog, wal: WalPerformer, clock: Clock | None = None, settings: Settings | None = None, address: str = ""
     ) -> None:
         self._log, self._wal, self._clock, self._settings = log, wal, clock or SystemClock(), settings or Settings()
+        self._address = address
         self._manager: QueueManager | None = None
         self._serving: asyncio.Task[None] | None = None
         self._closed = False
@@ -96,25 +98,31 @@ class QueuePerformer:
         if self._closed:
             raise Closed("This headwater is closed.", hint="Open it again.")
         if self._manager is None:
-            regions = await self._wal.manager(NAMESPACE)
+            log, regions = await self._log.open(), await self._wal.manager(NAMESPACE)
             if self._manager is None:
-                self._manager = QueueManager(regions, settings=self._settings, clock=self._clock)
+                self._manager = QueueManager(log, regions, clock=self._clock, settings=self._settings, serves=bool(self._address))
         return self._manager
 
-    def opened(self, name: str) -> Queue | None:
+    def opened(self, name: str) -> OpenQueue | None:
         """A queue that is open in this process."""
-        return None if self._manager is None else self._manager.opened(name)
+        return None if self._manager is None else self._manager.known(name)
 
     async def _queue(self, request: QueueRequest) -> Queue:
+        return (await self._known(request)).queue
+
+    async def _known(self, request: QueueRequest) -> OpenQueue:
         manager = self._manager or await self._managed()
-        return manager.opened(request.queue) or await manager.open(request.queue)
+        known = manager.known(request.queue)
+        while known is None:  # one that is closed between is opened anew
+            await manager.open(request.queue)
+            known = manager.known(request.queue)
+        return known
 
     # -- calls of this process, without a request -------------------------------------------------------------
 
     def begin_claim(
         self,
-        name: str,
-        queue: Queue,
+        known: OpenQueue,
         n: int,
         *,
         lease: int | None,
@@ -127,6 +135,7 @@ class QueuePerformer:
         release: Sequence[str],
     ) -> asyncio.Future[Claimed]:
         """A claim that is made at once. Cancelling it ends its wait, and releases what was claimed meanwhile."""
+        queue, name = known.queue, known.entry.name
         claim = asyncio.ensure_future(
             queue.claim(
                 n, lease=lease, wait=wait, group=group, worker=worker, done=done, fail=fail, extend=extend, release=release
@@ -134,14 +143,14 @@ class QueuePerformer:
         )  # fmt: skip
         return self.waits.begin(name, worker, claim, lambda tokens: self._give_back(queue, tokens)) if wait and n else claim
 
-    async def claim_here(self, name: str, queue: Queue, n: int, **asked: Any) -> Claimed:
+    async def claim_here(self, known: OpenQueue, n: int, **asked: Any) -> Claimed:
         """`begin_claim`, awaited. Where the caller is cancelled just as the answer comes, its rows are released."""
-        claim = self.begin_claim(name, queue, n, **asked)
+        claim = self.begin_claim(known, n, **asked)
         try:
             return await claim
         except asyncio.CancelledError:
             if not claim.cancel() and not claim.cancelled() and claim.exception() is None and claim.result().claims:
-                self._give_back(queue, [one.token for one in claim.result().claims])
+                self._give_back(known.queue, [one.token for one in claim.result().claims])
             raise
 
     def _give_back(self, queue: Queue, tokens: list[str]) -> None:
@@ -150,13 +159,23 @@ class QueuePerformer:
 
     async def put_rows(self, request: requests.PutRows) -> list[Put]:
         """What became of the rows of a put."""
-        return await (await self._queue(request)).put(request.rows, idempotency=request.idempotency or "")
+        return await self.put_here(await self._known(request), request.rows, request.idempotency or "")
+
+    @staticmethod
+    def put_here(known: OpenQueue, rows: Sequence[NewRow], idempotency: str = "") -> Awaitable[list[Put]]:
+        """Put rows into an open queue. Errors: `BadInput` for data that are not as declared."""
+        declaration = known.declaration
+        if declaration.columns:
+            for row in rows:
+                declaration.check(row.data, binary=row.form == BINARY)
+            rows = [msgspec.structs.replace(row, declaration=known.entry.declared) for row in rows]
+        return known.queue.put(rows, idempotency=idempotency)
 
     async def claim_rows(self, request: requests.ClaimRows) -> Claimed:
         """What a claim has brought."""
         body = request.body
         return await self.claim_here(
-            request.queue, await self._queue(request), body.n, lease=request.lease_ms, wait=request.wait_ms, group=body.group,
+            await self._known(request), body.n, lease=request.lease_ms, wait=request.wait_ms, group=body.group,
             worker=body.worker, done=body.done, fail=[one.failure() for one in body.fail], extend=body.extend, release=body.release,
         )  # fmt: skip
 
@@ -174,10 +193,12 @@ class QueuePerformer:
         return _summary(await (await self._managed()).entry(request.queue))
 
     async def delete(self, request: requests.ChangeQueue) -> answers.QueueDeleted:
-        counts = await (await self._queue(request)).count()
-        if not request.dry_run:
-            await (await self._managed()).delete(request.queue)
-        return answers.QueueDeleted(queue=request.queue, rows=sum(counts), dry_run=request.dry_run)
+        manager = await self._managed()
+        if request.dry_run:
+            rows = sum(await (await self._queue(request)).count())
+        else:
+            rows = await manager.delete(request.queue)
+        return answers.QueueDeleted(queue=request.queue, rows=rows, dry_run=request.dry_run)
 
     async def count(self, request: QueueRequest) -> answers.RowCounts:
         return answers.RowCounts(**(await (await self._queue(request)).count())._asdict())

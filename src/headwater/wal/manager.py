@@ -77,20 +77,26 @@ class RegionManager:
         self._closed = False
         self.cleaned = asyncio.Event()
         """Set, and replaced by a new one, whenever a region was cleaned."""
+        self.ending: list[Callable[[Region], Awaitable[None]]] = []
+        """Called before a region is closed, whoever closes it: for owners of tables, whose calls must end first. They raise nothing, and
+        open nothing."""
 
     # -- opening and closing --------------------------------------------------------------------------------------
 
-    async def create(self, region: int, settings: RegionSettings) -> bool:
-        """Create a region; return whether it is new. Errors: `BadInput`; `AlreadyExists` where it is there with other settings."""
-        self._check()
-        return await asyncio.to_thread(self._create, region_topics(self.namespace, region), settings)
+    async def create(self, region: int, settings: RegionSettings, *, copies: int = 0) -> bool:
+        """Create a region; return whether it is new. `copies`: as for `Log.create_topic`.
 
-    def _create(self, topics: RegionTopics, settings: RegionSettings) -> bool:
+        Errors: `BadInput`; `AlreadyExists` where it is there with other settings.
+        """
+        self._check()
+        return await asyncio.to_thread(self._create, region_topics(self.namespace, region), settings, copies)
+
+    def _create(self, topics: RegionTopics, settings: RegionSettings, copies: int) -> bool:
         wanted = settings.topic_settings(self._usual)
         try:
             known_region(self._log, topics)
         except HeadwaterError:
-            return create_region(self._log, topics, wanted)
+            return create_region(self._log, topics, wanted, copies=copies)
         return create_region(self._log, topics, wanted if settings.given else None)
 
     async def open(
@@ -188,6 +194,8 @@ class RegionManager:
     async def _ended(self, region: int, known: _Open, *, graceful: bool = False) -> None:
         """Close what is open. The caller holds the gate."""
         self._open.pop(region, None)
+        for call in self.ending:
+            await call(known.region)
         await known.policy.stop()
         if known.timer is not None:
             await known.timer.stop()
@@ -216,7 +224,7 @@ class RegionManager:
         try:
             return await call(opened)
         except Fenced:
-            await self._fenced(region, opened)
+            await self.fenced(opened)
             raise
         except Closed:  # somebody closed it between: nothing was done
             if self._closed or self.opened(region) is opened:
@@ -229,7 +237,9 @@ class RegionManager:
         self._metrics.wrote(sum(map(len, payloads)))
         return last
 
-    async def _fenced(self, region: int, opened: Region) -> None:
+    async def fenced(self, opened: Region) -> None:
+        """Close a region that another process has taken over, as `using` does. The next call opens it anew, and is `NotOwner`."""
+        region = opened.topics.region
         async with self._gate(region):
             known = self._open.get(region)
             if known is not None and known.region is opened:

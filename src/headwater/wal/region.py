@@ -220,6 +220,11 @@ class Region:
         return tuple(self._snapshots.stored)
 
     @property
+    def fenced(self) -> bool:
+        """Whether a write was `Fenced`: another process has taken the region, and no later write of this one counts. Does no I/O."""
+        return self._writer.fenced
+
+    @property
     def lost(self) -> bool:
         """Whether another process is known to own the region by now. False proves nothing: only a write does."""
         return self._owned.lost

@@ -14,9 +14,10 @@ from headwater.wal.region_topics import PART, RegionTopics
 _SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
 
 
-def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None = None) -> bool:
-    """Create a region's topics; return whether it is new. Blocking. Errors: `AlreadyExists` where it is there with other settings;
-    `Conflict` where a deletion of it was interrupted.
+def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None = None, *, copies: int = 0) -> bool:
+    """Create a region's topics; return whether it is new. Blocking. `copies`: as for `Log.create_topic`.
+
+    Errors: `AlreadyExists` where it is there with other settings; `Conflict` where a deletion of it was interrupted.
     """
     if settings is not None and settings.max_record < _SMALLEST:
         raise BadInput(f"Records of {settings.max_record} bytes are too small for a region.", hint=f"Give max_record={_SMALLEST} or more.")
@@ -30,20 +31,20 @@ def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None
             f"Region {topics} has snapshots and no log: it was deleted halfway, or its log is lost.",
             hint=f"Restore {topics.data} from a backup, or remove the rest with `headwater wal delete {topics}`.",
         )
-    _create_meta(log, topics, meta_settings(log, settings) if new and settings is not None else None)
-    log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there
+    _create_meta(log, topics, meta_settings(log, settings) if new and settings is not None else None, copies)
+    log.create_topic(topics.data, settings=settings, part=PART, copies=copies)  # last: with it the region is there
     return new
 
 
-def _create_meta(log: Log, topics: RegionTopics, settings: TopicSettings | None) -> None:
+def _create_meta(log: Log, topics: RegionTopics, settings: TopicSettings | None, copies: int) -> None:
     try:
-        log.create_topic(topics.meta, settings=settings, part=PART)
+        log.create_topic(topics.meta, settings=settings, part=PART, copies=copies)
     except AlreadyExists:
         if log.topic(topics.meta).settings.owner != PART or log.bounds(topics.meta, 0).end:
             raise
         # Empty, and there is no data topic: who began to create the region has died, and nobody could ever give it these settings.
         log.delete_topic(topics.meta, part=PART)
-        log.create_topic(topics.meta, settings=settings, part=PART)
+        log.create_topic(topics.meta, settings=settings, part=PART, copies=copies)
 
 
 def meta_settings(log: Log, settings: TopicSettings) -> TopicSettings:

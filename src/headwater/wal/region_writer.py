@@ -29,7 +29,7 @@ class RegionWriter:
         self.meta, self.locked = meta, threading.Lock()
         self.limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - OVERHEAD
         self._mending: asyncio.Task[None] | None = None
-        self._closed = False
+        self._closed = self._lost = False
         self._begin()
 
     def _begin(self) -> None:
@@ -64,6 +64,11 @@ class RegionWriter:
             self._mending = asyncio.create_task(self._mend())
         await asyncio.shield(self._mending)
 
+    @property
+    def fenced(self) -> bool:
+        """Whether a call was `Fenced`: then every later one is, too."""
+        return self._lost or isinstance(self._appender.failure, Fenced)
+
     async def aclose(self) -> None:
         """Wait for what is queued, then refuse further calls."""
         self._closed = True
@@ -87,7 +92,11 @@ class RegionWriter:
         if isinstance(failure, Fenced):
             raise failure
         await self._appender.aclose()  # its thread has failed everything that was queued
-        await asyncio.to_thread(self._reread)
+        try:
+            await asyncio.to_thread(self._reread)
+        except Fenced:
+            self._lost = True
+            raise
         self._begin()
 
     def _reread(self) -> None:
