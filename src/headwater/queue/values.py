@@ -23,6 +23,8 @@ class Put(NamedTuple):
     """The row's process date by now."""
     raised: bool = False
     """The given process date lay before the insertion date, and was raised to it."""
+    replayed: bool = False
+    """This is the answer to an earlier put with the same idempotency key: nothing has changed now."""
 
 
 class ClaimedRow(NamedTuple):

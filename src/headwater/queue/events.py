@@ -1,0 +1,56 @@
+"""Tells listeners of a queue what happens by itself: rows have become due, a row has died."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from headwater.queue.decisions import Decisions
+from headwater.queue.records import REASONS
+from headwater.queue.values import QueueEvent
+
+_MOST = 1000  # events that a listener may leave unread; it misses those beyond
+
+
+class QueueEvents:
+    """The listeners of a queue."""
+
+    def __init__(self) -> None:
+        self._listeners: set[asyncio.Queue[QueueEvent | None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def due(self, now: int, count: int) -> None:
+        """Rows have become due: one event for all of a moment."""
+        if self._listeners:
+            self._tell(QueueEvent("due", now, count=count))
+
+    def died(self, decisions: Decisions) -> None:
+        """Rows were given up."""
+        for id in decisions.died if self._listeners else ():
+            death = decisions.fold.deaths.get(id)
+            if death is not None:
+                self._tell(QueueEvent("dead", death.date, id, decisions.fold.columns.keys[death.slot], REASONS[death.reason]))
+
+    async def listen(self) -> AsyncIterator[QueueEvent]:
+        """Events from now on, to the end of the queue."""
+        unread: asyncio.Queue[QueueEvent | None] = asyncio.Queue(_MOST)
+        self._listeners.add(unread)
+        try:
+            while (event := await unread.get()) is not None:
+                yield event
+        finally:
+            self._listeners.discard(unread)
+
+    def close(self) -> None:
+        """Let every listener end."""
+        for unread in self._listeners:
+            while unread.full():
+                unread.get_nowait()
+            unread.put_nowait(None)
+
+    def _tell(self, event: QueueEvent) -> None:
+        for unread in self._listeners:
+            if not unread.full():
+                unread.put_nowait(event)
