@@ -15,15 +15,13 @@ from headwater.cli.at import At
 Complete = Callable[[typer.Context, str], list[str]]
 
 
-def _completing(found: Callable[[Any, dict[str, Any]], Iterable[str]], *, changes: bool = False) -> Complete:
-    """The names that `found` returns for an open door and the words so far, if they begin with the typed text. `changes`: as of the door."""
+def _completing(found: Callable[[Any, dict[str, Any]], Iterable[str]]) -> Complete:
+    """The names that `found` returns for an open door and the words so far, if they begin with the typed text."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         words = ctx.params
         try:
-            with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door(
-                waits=False, changes=changes
-            ) as hw:
+            with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door(waits=False) as hw:
                 return sorted(name for name in found(hw, words) if name.startswith(incomplete))
         except Exception:
             return []
@@ -37,14 +35,8 @@ sinks = _completing(lambda hw, words: (one.sink for one in hw.pipelines[words["n
 
 
 regions = _completing(lambda hw, words: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
+queues = _completing(lambda hw, words: (one.queue for one in hw.queue.list()))
 wal_tables = _completing(lambda hw, words: _tables_of(hw, words["region"]))
-
-
-def _queues_of(hw: Any, words: dict[str, Any]) -> list[str]:
-    return [one.queue for one in hw.queue.list()]
-
-
-queues = _completing(_queues_of, changes=True)
 
 
 def _tables_of(hw: Any, region: str) -> list[str]:

@@ -38,7 +38,7 @@ _KEY, _DATA = 24, 20  # characters of a key and of data in a table of 80 columns
 @command(name="list")
 def list_queues(at: At) -> None:
     """List the queues with their settings."""
-    with at.door(changes=True) as hw:
+    with at.door() as hw:
         found = hw.queue.list()
     if at.json:
         print_json(found)

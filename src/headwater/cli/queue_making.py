@@ -82,7 +82,13 @@ def put(
     ] = None,
 ) -> None:
     """Put a row, or rows from standard input, and print what became of them once they are durable."""
-    options = {"priority": priority, "delay": delay, "process_date": process_date, "expiration_date": expiration_date, "lane": lane}
+    options: dict[str, Any] = {
+        "priority": priority,
+        "delay": delay,
+        "process_date": process_date,
+        "expiration_date": expiration_date,
+        "lane": lane,
+    }
     if key is None:
         if any(value is not None for value in (*options.values(), idempotency_key)):
             raise UsageMistake("Rows of standard input have fields of their own.", hint='Write such as {"key": "k", "priority": 10}.')

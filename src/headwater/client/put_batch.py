@@ -68,8 +68,11 @@ class PutBatch:
         """What became of each row."""
         if answer.puts is not None:
             return answer.puts
-        assert answer.id is not None and answer.outcome is not None
-        return [RowPut(id=answer.id, outcome=answer.outcome, process_date=answer.process_date, raised=answer.raised)]
+        assert answer.id is not None
+        assert answer.outcome is not None
+        return [
+            RowPut(id=answer.id, outcome=answer.outcome, process_date=answer.process_date, raised=answer.raised, replayed=answer.replayed)
+        ]
 
 
 def _fail(batch: list[tuple[NewRow, asyncio.Future[RowPut]]], error: BaseException) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from headwater.queue import operations as ask
 from headwater.queue import requests
 from headwater.queue.answers import QueueDeleted, QueueSummary, RowCounts, ShownChange, ShownEvent, ShownStatistics
 from headwater.queue.handling import Backoff, duration_of
-from headwater.queue.json_form import data_bytes, key_bytes, path_key, read_date
+from headwater.queue.json_form import GivenDate, data_bytes, key_bytes, path_key, read_date
 from headwater.queue.requests import ClaimBody, FailedRow, checked_name, lease_of
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
@@ -27,10 +26,8 @@ from headwater.queue.values import Reason, State
 
 if TYPE_CHECKING:
     from headwater.client.queue_performer import QueuePerformer
-    from headwater.queue.queue import Queue
+    from headwater.queue.manager import OpenQueue
 
-Date = datetime | str | int
-"""A date as it is given: an aware datetime, ISO 8601, or milliseconds since 1970."""
 _PAGE = 1000
 
 
@@ -103,9 +100,9 @@ class OneQueue:
         *,
         priority: int | None = None,
         delay: str | None = None,
-        process_date: Date | None = None,
-        expiration_date: Date | None = None,
-        insertion_date: Date | None = None,
+        process_date: GivenDate | None = None,
+        expiration_date: GivenDate | None = None,
+        insertion_date: GivenDate | None = None,
         lane: str | None = None,
         idempotency_key: str | None = None,
     ) -> PutOutcome:
@@ -120,8 +117,8 @@ class OneQueue:
             insertion_date=insertion_date, lane=lane,
         )  # fmt: skip
         near = self._near()
-        if near is not None:
-            return PutOutcome(*(await near.put((row,), idempotency=idempotency_key or ""))[0])
+        if near is not None and self._performer is not None:
+            return PutOutcome(*(await self._performer.put_here(near, (row,), idempotency_key or ""))[0])
         if idempotency_key is None:
             return outcome_of(await self._puts.put(row))
         return (await self._put([row], idempotency_key))[0]
@@ -132,8 +129,8 @@ class OneQueue:
         """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
         made = [_row_from(row) for row in rows]
         near = self._near()
-        if near is not None:
-            return [PutOutcome(*put) for put in await near.put(made, idempotency=idempotency_key or "")]
+        if near is not None and self._performer is not None:
+            return [PutOutcome(*put) for put in await self._performer.put_here(near, made, idempotency_key or "")]
         return await self._put(made, idempotency_key)
 
     async def _put(self, rows: Sequence[NewRow], idempotency: str | None) -> list[PutOutcome]:
@@ -176,7 +173,7 @@ class OneQueue:
         near = self._near()
         if near is not None and self._performer is not None and type(n) is int and n >= 0:
             claimed = await self._performer.claim_here(
-                self.name, near, n, lease=lease_of(lease), wait=duration_of(wait, "wait"), group=group, worker=worker,
+                near, n, lease=lease_of(lease), wait=duration_of(wait, "wait"), group=group, worker=worker,
                 done=done, fail=[one.failure() for one in fail], extend=extend, release=release,
             )  # fmt: skip
             return Exchanged([Claim(row, token, until, self.exchange) for row, token, until in claimed.claims], claimed.stale)
@@ -290,7 +287,7 @@ class OneQueue:
         """The rows that the queue has given up."""
         return DeadRows(self._backend, self.name)
 
-    def _near(self) -> Queue | None:
+    def _near(self) -> OpenQueue | None:
         """The queue itself, where this process owns it: a call then costs nothing beside the queue's own work."""
         return None if self._performer is None else self._performer.opened(self.name)
 
@@ -346,9 +343,9 @@ def new_row(
     *,
     priority: int | None = None,
     delay: str | None = None,
-    process_date: Date | None = None,
-    expiration_date: Date | None = None,
-    insertion_date: Date | None = None,
+    process_date: GivenDate | None = None,
+    expiration_date: GivenDate | None = None,
+    insertion_date: GivenDate | None = None,
     lane: str | None = None,
 ) -> NewRow:
     """The row that was given. Errors: `BadInput`."""

@@ -149,6 +149,9 @@ class PutOutcome(NamedTuple):
     outcome: Outcome
     process_date: int
     raised: bool = False
+    """The given process date lay before the insertion date, and was raised to it."""
+    replayed: bool = False
+    """An earlier put under the same idempotency key had done it."""
 
 
 class Exchanged(NamedTuple):
@@ -182,7 +185,7 @@ class Claim(QueueRow):
 
     async def extend(self, lease: str | None = None) -> None:
         """Let the lease begin anew, as long as the queue's, or as given."""
-        await self._told(lease=lease, extend=[self.token])
+        await self._told(lease, extend=[self.token])
 
     async def fail(self, error: str = "", *, retry_after: str | None = None, give_up: bool = False) -> None:
         """The row could not be processed: it is tried again after `retry_after`, at once where that is left out; `give_up`: never."""
@@ -214,10 +217,10 @@ class Claim(QueueRow):
         return f"{Backoff().wait_ms(self.failures + 1, Random()) if given is None else given}ms"
 
     async def _tell(self, **told: Sequence[Any]) -> None:
-        await self._told(**told)
+        await self._told(None, **told)
         self._settled = True
 
-    async def _told(self, lease: str | None = None, **told: Sequence[Any]) -> None:
+    async def _told(self, lease: str | None, /, **told: Sequence[Any]) -> None:
         if lease is not None:
             duration_of(lease, "lease")
         if (await self._settle(0, lease=lease, **told)).stale:
@@ -244,4 +247,6 @@ def dead_of(shown: ShownDeadRow) -> DeadQueueRow:
 
 
 def outcome_of(put: RowPut) -> PutOutcome:
-    return PutOutcome(put.id, put.outcome, 0 if put.process_date is None else read_date(put.process_date, "process_date"), put.raised)
+    return PutOutcome(
+        put.id, put.outcome, 0 if put.process_date is None else read_date(put.process_date, "process_date"), put.raised, put.replayed
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -15,18 +15,19 @@ from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, HeadwaterError, StaleClaim
 from headwater.core.settings import Settings
+from headwater.log.json_form import show_bytes
 from headwater.queue import answers, operations, requests
-from headwater.queue.json_form import key_in_path, show_bytes, show_claim, show_date, show_dead, show_row
+from headwater.queue.answer import Answer
+from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row
 from headwater.queue.manager import OpenQueue, QueueManager
 from headwater.queue.queue import Queue
 from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.requests import QueueRequest
 from headwater.queue.row import BINARY, NewRow
 from headwater.queue.settings_form import show_settings
-from headwater.queue.values import Claimed, Failure, HistoryEntry, Put, QueueEvent
+from headwater.queue.values import Claimed, HistoryEntry, Put, QueueEvent
 from headwater.wire.operation import Operation, Reply
 
-T = TypeVar("T")
 _audit = logging.getLogger("headwater.audit")
 _logger = logging.getLogger("headwater.queue")
 _FREQUENT = {operations.PUT, operations.CLAIM, operations.LEAVE, operations.DONE, operations.FAIL, operations.EXTEND, operations.RELEASE}
@@ -120,28 +121,13 @@ class QueuePerformer:
 
     # -- calls of this process, without a request -------------------------------------------------------------
 
-    def begin_claim(
-        self,
-        known: OpenQueue,
-        n: int,
-        *,
-        lease: int | None,
-        wait: int,
-        group: str,
-        worker: str,
-        done: Sequence[str],
-        fail: Sequence[Failure],
-        extend: Sequence[str],
-        release: Sequence[str],
-    ) -> asyncio.Future[Claimed]:
-        """A claim that is made at once. Cancelling it ends its wait, and releases what was claimed meanwhile."""
-        queue, name = known.queue, known.entry.name
-        claim = asyncio.ensure_future(
-            queue.claim(
-                n, lease=lease, wait=wait, group=group, worker=worker, done=done, fail=fail, extend=extend, release=release
-            )
-        )  # fmt: skip
-        return self.waits.begin(name, worker, claim, lambda tokens: self._give_back(queue, tokens)) if wait and n else claim
+    def begin_claim(self, known: OpenQueue, n: int, *, wait: int, worker: str, **asked: Any) -> Awaitable[Claimed]:
+        """A claim that is made at once; `asked` as of `Queue.claim`. Where its caller gives it up, what was claimed is released."""
+        queue = known.queue
+        answer = queue.claim(n, wait=wait, worker=worker, **asked)
+        if not wait or not n or isinstance(answer, Answer):
+            return answer
+        return self.waits.begin(known.entry.name, worker, asyncio.ensure_future(answer), lambda tokens: self._give_back(queue, tokens))
 
     async def claim_here(self, known: OpenQueue, n: int, **asked: Any) -> Claimed:
         """`begin_claim`, awaited. Where the caller is cancelled just as the answer comes, its rows are released."""
@@ -149,11 +135,13 @@ class QueuePerformer:
         try:
             return await claim
         except asyncio.CancelledError:
-            if not claim.cancel() and not claim.cancelled() and claim.exception() is None and claim.result().claims:
+            if isinstance(claim, asyncio.Future) and not claim.cancel() and not claim.cancelled() and claim.exception() is None:
                 self._give_back(known.queue, [one.token for one in claim.result().claims])
             raise
 
     def _give_back(self, queue: Queue, tokens: list[str]) -> None:
+        if not tokens:
+            return
         released = asyncio.ensure_future(queue.release(tokens))
         released.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # the lease ends them otherwise
 
@@ -303,7 +291,9 @@ class QueuePerformer:
 
 def show_put(put: Put) -> answers.RowPut:
     """What became of a row, as JSON."""
-    return answers.RowPut(id=put.id, outcome=put.outcome, process_date=show_date(put.process_date), raised=put.raised)
+    return answers.RowPut(
+        id=put.id, outcome=put.outcome, process_date=show_date(put.process_date), raised=put.raised, replayed=put.replayed
+    )
 
 
 async def _told(request: requests.ClaimRequest, call: Awaitable[list[str]]) -> None:

@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from headwater.core.clock import Clock
 from headwater.queue.requests import FailedRow
 
 if TYPE_CHECKING:
-    from headwater.client.queue_claim import Claim
-    from headwater.client.queue_worker import WorkerReport
+    from headwater.client.queue_claim import Claim, Exchanged
 
 _BEATS = 3  # of a lease
 _LEAST = 0.05  # seconds between two heartbeats
+
+
+class ClaimSource(Protocol):
+    """What a worker needs of a queue; the door's queues have it, over a directory and over HTTP."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def exchange(
+        self,
+        n: int,
+        *,
+        lease: str | None = None,
+        wait: str = "0ms",
+        group: str = "default",
+        worker: str = "",
+        done: Sequence[str] = (),
+        fail: Sequence[FailedRow] = (),
+        extend: Sequence[str] = (),
+        release: Sequence[str] = (),
+    ) -> Exchanged: ...
+
+    async def leave(self, worker: str) -> None: ...
+
+
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the rows that a worker has claimed. `lost`: those whose lease ended before they did; others run them again."""
+
+    done: int = 0
+    failed: int = 0
+    given_up: int = 0
+    released: int = 0
+    lost: int = 0
 
 
 class RunningRow:
@@ -69,8 +103,6 @@ class RunningRows:
         return [token for token, row in self._busy.items() if not row.lost]
 
     def report(self) -> WorkerReport:
-        from headwater.client.queue_worker import WorkerReport
-
         return WorkerReport(**self._counts)
 
     # -- from the claim to the end ------------------------------------------------------------------------------
@@ -125,8 +157,9 @@ class RunningRows:
 
     def give_back(self, taken: FinishedRows) -> None:
         """A call has failed: the next one brings the rows back. Those that had arrived are stale then, which spoils nothing."""
-        for waiting, back in zip(self._finished, taken, strict=True):
-            waiting[:0] = back
+        self._finished.done[:0] = taken.done
+        self._finished.failed[:0] = taken.failed
+        self._finished.released[:0] = taken.released
 
     def settled(self, taken: FinishedRows, stale: Collection[str]) -> None:
         """Count what a call has brought back. A stale row's lease had ended."""

@@ -8,16 +8,14 @@ import inspect
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
-from headwater.client.queue_running import RunningRows
+from headwater.client.queue_running import ClaimSource, RunningRows, WorkerReport
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadInput, Closed, HeadwaterError, Paused, Unavailable
 from headwater.core.ids import random_id
@@ -25,7 +23,7 @@ from headwater.queue.handling import Backoff, GiveUp, Retry, duration_of
 from headwater.queue.requests import FailedRow
 
 if TYPE_CHECKING:
-    from headwater.client.queue_claim import Claim, Exchanged
+    from headwater.client.queue_claim import Claim
 
 _logger = logging.getLogger("headwater.queue")
 _WAIT = "20s"  # how long a claim call waits for rows
@@ -34,45 +32,12 @@ _AGAIN, _LONGEST = 0.25, 5.0  # seconds before a call is made again after a serv
 _TEXT = 2000  # characters of an error
 
 
-class ClaimSource(Protocol):
-    """What a worker needs of a queue; the door's queues have it, over a directory and over HTTP."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def exchange(
-        self,
-        n: int,
-        *,
-        lease: str | None = None,
-        wait: str = "0ms",
-        group: str = "default",
-        worker: str = "",
-        done: Sequence[str] = (),
-        fail: Sequence[FailedRow] = (),
-        extend: Sequence[str] = (),
-        release: Sequence[str] = (),
-    ) -> Exchanged: ...
-
-    async def leave(self, worker: str) -> None: ...
-
-
-class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the rows that a worker has claimed. `lost`: those whose lease ended before they did; others run them again."""
-
-    done: int = 0
-    failed: int = 0
-    given_up: int = 0
-    released: int = 0
-    lost: int = 0
-
-
 class QueueWorker:
     """Runs a function for each row of a queue, `concurrency` at a time, until it is stopped.
 
-    An asyncio function runs as a task, a plain one in a thread. A row is done when the function returns. A row fails when the function raises, and is tried again as `retry` says, or as a `Retry` says; `GiveUp` sends it to the
-    dead list. The worker extends the leases of all of its rows in one call, at a third of the lease. When it cannot, and a lease ends, it
-    cancels the task: another worker may have the row.
+    An asyncio function runs as a task, a plain one in a thread. A row is done when the function returns. It fails when the function raises,
+    and is tried again as `retry` says, or as a `Retry` says; `GiveUp` sends it to the dead list. The worker extends the leases of all of
+    its rows in one call, at a third of the lease. When it cannot, and a lease ends, it cancels the task: another worker may have the row.
 
     One claim call at a time brings back everything that is finished, and asks for rows for the free slots. While that call waits for rows,
     what is finished goes back in a call of its own. While the server is away the worker tries again; `Closed`, `UnknownQueue` and the other

@@ -73,12 +73,14 @@ class ShownDeadRow(ShownRow, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RowPut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a row. `id`: of the row that was made or changed. `raised`: its process date lay before its insertion date."""
+    """What became of a row. `id`: of the row that was made or changed. `raised`: its process date lay before its insertion
+    date. `replayed`: an earlier put with the same Idempotency-Key had done it."""
 
     id: int
     outcome: Outcome
     process_date: Date | None
     raised: bool = False
+    replayed: bool = False
 
 
 class RowsPut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,6 +90,7 @@ class RowsPut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Outcome | None = None
     process_date: Date | None = None
     raised: bool = False
+    replayed: bool = False
     puts: list[RowPut] | None = None
 
 

@@ -11,7 +11,7 @@ from headwater.core.units import Duration
 
 
 class Retry(Exception):
-    """Raised by a function that handles rows: run the row again, after so long. `after`: such as "30s"; None: as the worker's backoff says."""
+    """Raised by a function that handles rows: run the row again, after so long. `after`: such as "30s"; None: as the backoff says."""
 
     def __init__(self, reason: str = "", *, after: str | None = None) -> None:
         super().__init__(reason or "It is to be tried again.")

@@ -19,6 +19,8 @@ from headwater.queue.values import ClaimedRow, DeadRow
 from headwater.wire.json import unreadable, whole
 from headwater.wire.times import read_time, show_time
 
+GivenDate = datetime | str | int
+"""A date as it is given: an aware datetime, ISO 8601, or milliseconds since 1970."""
 LARGEST_DATE = 253_402_300_799_999  # the last millisecond of the year 9999
 _NULL = msgspec.Raw(b"null")
 _HINT = 'A row is such as {"key": "page:/about", "data": {"why": "edited"}, "priority": 10}.'

@@ -182,7 +182,7 @@ CLAIM = Operation(
     sends=send_claim,
     errors=(*_WRITES, Paused),
 )
-LEAVE = Operation(
+LEAVE: Operation[requests.LeaveClaims, None] = Operation(
     part="queue",
     name="leave",
     method="DELETE",
@@ -194,7 +194,7 @@ LEAVE = Operation(
     says="End the claims of a worker that wait for rows; they answer at once.",
     errors=(UnknownQueue,),
 )
-DONE = Operation(
+DONE: Operation[requests.ClaimRequest, None] = Operation(
     part="queue",
     name="done",
     method="POST",
@@ -206,7 +206,7 @@ DONE = Operation(
     says="The row is processed: remove it.",
     errors=(*_WRITES, StaleClaim),
 )
-FAIL = Operation(
+FAIL: Operation[requests.FailClaim, None] = Operation(
     part="queue",
     name="fail",
     method="POST",
@@ -218,7 +218,7 @@ FAIL = Operation(
     says="The row could not be processed: try it again, or give it up.",
     errors=(*_WRITES, StaleClaim),
 )
-EXTEND = Operation(
+EXTEND: Operation[requests.ExtendClaim, None] = Operation(
     part="queue",
     name="extend",
     method="POST",
@@ -230,7 +230,7 @@ EXTEND = Operation(
     says="Let the lease begin anew.",
     errors=(*_WRITES, StaleClaim),
 )
-RELEASE = Operation(
+RELEASE: Operation[requests.ReleaseClaim, None] = Operation(
     part="queue",
     name="release",
     method="POST",
@@ -374,7 +374,6 @@ QUEUE = PartDefinition(
     uses=("wal",),
     offers="headwater.client.queue:Queues",
     handlers="headwater.server.queue_handlers:QueueHandlers",
-    measures="headwater.client.queue_performer:measure",
     opens="headwater.client.queue_performer:opens",
     closes="headwater.client.queue_performer:closes",
     commands="headwater.cli.queue:group",

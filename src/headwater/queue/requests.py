@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -62,7 +62,7 @@ class ChangeQueue(QueueRequest, frozen=True, kw_only=True):
 class CreateQueue(ChangeQueue, frozen=True, kw_only=True):
     """Settings by name. Those that are left out are as configured for a new queue, and stay as they are for one that is there."""
 
-    settings: dict[str, Any] = {}
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     declaration: str | None = None
 
 

@@ -45,11 +45,11 @@ class HotMatch(NamedTuple):
 
 
 class HotAnswer(NamedTuple):
-    """A future answer: `encode` makes the body from the result of `future`. `waits`: it is given up when the client is gone."""
+    """A future answer: `encode` makes the body from the result of `future`. `forsaken`: called when the client is gone before that."""
 
     future: asyncio.Future[Any]
     encode: Callable[[Any], bytes]
-    waits: bool = False
+    forsaken: Callable[[], object] | None = None
 
 
 class HotReply(NamedTuple):

@@ -107,13 +107,13 @@ class HotQueue:
         return self._idle_since is not None and not self.pending and now - self._idle_since > _IDLE
 
     def forsake(self) -> None:
-        """The client is gone. Requests under way finish and are counted; those that wait for something to happen are given up."""
+        """The client is gone. Requests under way finish and are counted; those that nobody else may take are called back."""
         for pending in self.pending:
             if isinstance(pending.answer, HotAnswer) and not pending.ready:
                 pending.answer.future.remove_done_callback(self._flush)
                 pending.answer.future.add_done_callback(lambda _, one=pending: self._hot.answer(one, head=b""))  # type: ignore[misc]
-                if pending.answer.waits:
-                    pending.answer.future.cancel()
+                if pending.answer.forsaken is not None:
+                    pending.answer.forsaken()
         self.pending.clear()
 
     def _add(self, pending: Pending) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from starlette.responses import Response
 
 from headwater.client.queue_performer import QueuePerformer, show_put
 from headwater.core.errors import BadInput
+from headwater.queue.answer import Answer, RecalledAnswer
 from headwater.queue.answers import RowsClaimed
 from headwater.queue.bodies import read_claim, read_settings_body
 from headwater.queue.json_form import is_list, read_rows, show_claim
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from headwater.server.handlers import Handlers
 
+T = TypeVar("T")
 _JSON, _LINES = b"application/json", b"application/x-ndjson"
 _LARGE = 1 << 20  # bytes: parsing a larger body would delay other requests, so a thread does it
 
@@ -60,7 +64,7 @@ class QueueHandlers:
         asked.check()
         puts = await self._performer.put_rows(asked)
         written = _many_put(puts) if is_list(body, lines=lines) else _one_put(puts)
-        return Response(written, 201, media_type="application/json")
+        return Response(written, 201, {"Idempotency-Replayed": "true"} if puts[0].replayed else None, "application/json")
 
     def put_hot(self, call: HotCall) -> HotAnswer | None:
         """`put` on the hot path, for a queue that is open and valid rows."""
@@ -70,12 +74,12 @@ class QueueHandlers:
         lines = call.content_type == _LINES
         try:
             rows = read_rows(call.body, lines=lines)
+            if not rows:
+                return None
+            answer = self._performer.put_here(queue, rows)
         except BadInput:
             return None
-        if not rows:
-            return None
-        written = _many_put if is_list(call.body, lines=lines) else _one_put
-        return HotAnswer(asyncio.ensure_future(queue.put(rows)), written)
+        return _hot(answer, _many_put if is_list(call.body, lines=lines) else _one_put)
 
     # -- claiming ---------------------------------------------------------------------------------------------
 
@@ -117,10 +121,10 @@ class QueueHandlers:
         if wait:
             self._watch()
         claim = self._performer.begin_claim(
-            name, queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
+            queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
             done=body.done, fail=failures, extend=body.extend, release=body.release,
         )  # fmt: skip
-        return HotAnswer(claim, _claimed, bool(wait and body.n))
+        return _hot(claim, _claimed)
 
     def _watch(self) -> None:
         """End the claims that wait when the server stops: they would keep it waiting."""
@@ -130,6 +134,16 @@ class QueueHandlers:
     async def _stop(self) -> None:
         await self._handlers.stop.wait()
         self._performer.waits.end_all()
+
+
+def _hot(answer: Awaitable[T], encode: Callable[[T], bytes]) -> HotAnswer:
+    """A call's answer on the hot path, without a task where the call needs none. What nobody gets is called back."""
+    if isinstance(answer, Answer):
+        value: T = answer.value
+        recall = partial(answer.recall, value) if isinstance(answer, RecalledAnswer) else None
+        return HotAnswer(answer.future, lambda _: encode(value), recall)
+    future = asyncio.ensure_future(answer)
+    return HotAnswer(future, encode, future.cancel)
 
 
 def _one_put(puts: list[Put]) -> bytes:
