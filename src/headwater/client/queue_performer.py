@@ -14,12 +14,14 @@ from headwater.client.local import LocalLog
 from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, HeadwaterError, StaleClaim
+from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log.json_form import show_bytes
 from headwater.queue import answers, operations, requests
 from headwater.queue.answer import Answer
 from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row
 from headwater.queue.manager import OpenQueue, QueueManager
+from headwater.queue.metrics import QueueMetrics
 from headwater.queue.queue import Queue
 from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.requests import QueueRequest
@@ -31,6 +33,11 @@ from headwater.wire.operation import Operation, Reply
 _audit = logging.getLogger("headwater.audit")
 _logger = logging.getLogger("headwater.queue")
 _FREQUENT = {operations.PUT, operations.CLAIM, operations.LEAVE, operations.DONE, operations.FAIL, operations.EXTEND, operations.RELEASE}
+
+
+def measure(metrics: Metrics, performer: QueuePerformer, log: object) -> None:
+    """Let the metrics read what the queues hold."""
+    metrics.add(performer.metrics)
 
 
 async def opens(performer: QueuePerformer, log: object) -> None:
@@ -55,6 +62,8 @@ class QueuePerformer:
         self._serving: asyncio.Task[None] | None = None
         self._closed = False
         self.waits = ClaimWaits()
+        self.metrics = QueueMetrics()
+        self.metrics.read = lambda: [] if self._manager is None else self._manager.readings()
 
     # -- how it runs ------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from headwater.queue.catalogue import Catalogue, unknown
 from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry, encode_deletion, encode_entry
 from headwater.queue.catalogue_watch import CatalogueWatch
 from headwater.queue.declaration import Declaration, read_declaration
+from headwater.queue.metrics import QueueReading
 from headwater.queue.placement import QueueWish, changed_entry, new_entry
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.region_hints import NAMESPACE
@@ -30,6 +32,7 @@ from headwater.wal.region_list import region_list
 from headwater.wal.settings import RegionSettings
 
 _logger = logging.getLogger("headwater.queue")
+_SCRAPE = 5.0  # seconds that a scrape of the metrics waits for the event loop
 _PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds: another process without an address owns the catalogue for one change
 
 
@@ -58,6 +61,7 @@ class QueueManager:
         self._open: dict[str, OpenQueue] = {}
         self._gates: dict[int, asyncio.Lock] = {}  # by region: its queues are opened by one task at a time
         self._watch: CatalogueWatch | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         regions.ending.append(self._region_ends)
 
@@ -196,6 +200,7 @@ class QueueManager:
         known = self.known(name)
         if known is not None and not take_over:
             return known
+        self._loop = asyncio.get_running_loop()
         entry = await self.catalogue.entry(checked_name(name))
         async with self._gates.setdefault(entry.region, asyncio.Lock()):
             before = self._regions.opened(entry.region)
@@ -268,10 +273,38 @@ class QueueManager:
             known.queue.change_settings(entry.settings)
             self._open[entry.name] = OpenQueue(entry, known.queue, known.region, read_declaration(entry.declaration))
 
+    # -- metrics ------------------------------------------------------------------------------------------------
+
     def queues(self) -> Iterator[OpenQueue]:
         """Those that are open."""
         yield from list(self._open.values())
 
+    def readings(self) -> Sequence[QueueReading]:
+        """What the open queues hold, for the metrics; nothing where the event loop is too busy to say. Called in any thread."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return []
+        if _running() is loop:
+            return self._read()
+        found: Future[Sequence[QueueReading]] = Future()
+        try:
+            loop.call_soon_threadsafe(lambda: found.set_result(self._read()))
+            return found.result(_SCRAPE)
+        except (TimeoutError, RuntimeError):  # the loop stands, or has ended
+            return []
+
+    def _read(self) -> Sequence[QueueReading]:
+        now = self._clock.now_ms()
+        return [QueueReading(known.entry.name, now, known.queue.statistics()) for known in self._open.values()]
+
     def _check(self) -> None:
         if self._closed:
             raise Closed("The queues are closed.", hint="Open them again.")
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread; None where none runs."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

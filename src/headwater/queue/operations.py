@@ -374,6 +374,7 @@ QUEUE = PartDefinition(
     uses=("wal",),
     offers="headwater.client.queue:Queues",
     handlers="headwater.server.queue_handlers:QueueHandlers",
+    measures="headwater.client.queue_performer:measure",
     opens="headwater.client.queue_performer:opens",
     closes="headwater.client.queue_performer:closes",
     commands="headwater.cli.queue:group",

@@ -298,3 +298,17 @@ async def test_a_queue_that_was_deleted_halfway_can_be_deleted_again(make: Make)
         await queues.open("pages")
     assert await queues.delete("pages") == 0
     assert await queues.list() == []
+
+
+# -- metrics ------------------------------------------------------------------------------------------------------
+
+
+async def test_readings_are_made_on_the_loop_from_whatever_thread_they_are_asked(make: Make) -> None:
+    queues = make()
+    assert queues.readings() == []
+    await queues.create("pages")
+    await (await queues.open("pages")).put([row("a"), row("b")])
+    for found in (queues.readings(), await asyncio.to_thread(queues.readings)):
+        assert [(one.queue, one.statistics.counts.due, one.statistics.puts) for one in found] == [("pages", 2, 2)]
+    await queues.aclose()
+    assert queues.readings() == []
