@@ -10,16 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from headwater.core.errors import UnknownQueue, UnknownTopic
+from headwater.core.errors import RegionNotFound, UnknownQueue, UnknownTopic
 from headwater.core.spelling import meant
 from headwater.log import Bounds, Log
 from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry
 from headwater.queue.region_hints import CATALOGUE_REGION, CATALOGUE_TABLE, NAMESPACE
-from headwater.wal.bounds import SequenceRange
-from headwater.wal.entries import PayloadReader, table_places
-from headwater.wal.layout import MAX_ID
 from headwater.wal.manager import RegionManager
-from headwater.wal.recovery import recover
 from headwater.wal.region import Region
 from headwater.wal.region_topics import region_topics
 from headwater.wal.settings import RegionSettings
@@ -70,15 +66,8 @@ class Catalogue:
         except UnknownTopic:
             return CatalogueFold()
         if self._seen is None or self._seen[0] != place:
-            self._seen = place, CatalogueFold(RegionView(self._log, TOPICS).steady(self._payloads))
+            self._seen = place, stored_catalogue(self._log)
         return self._seen[1]
-
-    def _payloads(self) -> list[bytes]:
-        places = table_places(recover(self._log, TOPICS).meta, CATALOGUE_TABLE, SequenceRange(0, MAX_ID))
-        reader, found = PayloadReader(self._log, TOPICS), list[bytes]()
-        while len(found) < len(places):
-            found += [placed.entry.payload for placed in reader.read(places.part(len(found), len(places)))]
-        return found
 
     # -- changing -----------------------------------------------------------------------------------------------
 
@@ -117,6 +106,15 @@ class Catalogue:
         last = await region.write(CATALOGUE_TABLE, carried)
         await region.mark_delete_up_to(CATALOGUE_TABLE, last - len(carried))
         self._owned = region, CatalogueFold(carried)
+
+
+def stored_catalogue(log: Log) -> CatalogueFold:
+    """The queues by the log alone, whoever owns the catalogue. Blocking. Errors: `Damaged`."""
+    try:
+        _, entries = RegionView(log, TOPICS).table(CATALOGUE_TABLE)
+    except RegionNotFound:
+        return CatalogueFold()
+    return CatalogueFold(entry.payload for entry in entries)
 
 
 def unknown(name: str, fold: CatalogueFold) -> UnknownQueue:

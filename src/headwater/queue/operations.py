@@ -378,6 +378,7 @@ QUEUE = PartDefinition(
     opens="headwater.client.queue_performer:opens",
     closes="headwater.client.queue_performer:closes",
     commands="headwater.cli.queue:group",
+    tables={"queue": "headwater.queue.spark_tables:queue_table"},
     sections=(QUEUE_SECTION,),
     regions=(NAMESPACE,),
     instead="headwater.queue.region_hints:instead",
