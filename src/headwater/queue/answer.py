@@ -6,35 +6,33 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 T = TypeVar("T")
 
 
-class Answer(Generic[T]):
+class Answer(msgspec.Struct, Generic[T]):
     """What a call gives, once the future of its record has ended. Errors: those of the future."""
 
-    __slots__ = ("_future", "_value")
-
-    def __init__(self, future: asyncio.Future[int], value: T) -> None:
-        self._future, self._value = future, value
+    future: asyncio.Future[int]
+    value: T
 
     def __await__(self) -> Generator[Any, None, T]:
-        yield from self._future
-        return self._value
+        yield from self.future
+        return self.value
 
 
-class RecalledAnswer(Answer[T]):
+class RecalledAnswer(msgspec.Struct, Generic[T]):
     """An answer that must reach its caller: where the caller gives up before it is there, `recall` is called with it."""
 
-    __slots__ = ("_recall",)
-
-    def __init__(self, future: asyncio.Future[int], value: T, recall: Callable[[T], object]) -> None:
-        super().__init__(future, value)
-        self._recall = recall
+    future: asyncio.Future[int]
+    value: T
+    recall: Callable[[T], object]
 
     def __await__(self) -> Generator[Any, None, T]:
         try:
-            yield from self._future
+            yield from self.future
         except (asyncio.CancelledError, GeneratorExit):
-            self._recall(self._value)
+            self.recall(self.value)
             raise
-        return self._value
+        return self.value

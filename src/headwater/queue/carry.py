@@ -14,6 +14,7 @@ import numpy as np
 from headwater.core.errors import HeadwaterError
 from headwater.core.timers import Timer, Timers
 from headwater.queue.fold import QueueFold
+from headwater.queue.records import MOST_ROWS
 
 if TYPE_CHECKING:
     from headwater.queue.runtime import QueueRuntime
@@ -76,13 +77,13 @@ class Carrier:
 
     async def _carry_oldest(self) -> None:
         """Carry the oldest rows, slice by slice, until the log is short enough. Leaves out rows whose homes have changed meanwhile."""
-        columns = self._runtime.decisions.fold.columns
-        oldest = [(slot, columns.homes[slot]) for slot in oldest_rows(self._runtime.decisions.fold, _LOOKED_UP)]
+        fold = self._runtime.decisions.fold
+        oldest = [(slot, fold.home(slot)) for slot in oldest_rows(fold, _LOOKED_UP)]
         for at in range(0, max(len(oldest), 1), _ROWS):
             decisions = self._runtime.begin(self._runtime.now_ms())
-            if decisions is None or decisions.fold.columns is not columns:
+            if decisions is None or decisions.fold is not fold:
                 return
-            some = [slot for slot, home in oldest[at : at + _ROWS] if columns.states[slot] and columns.homes[slot] == home]
+            some = [slot for slot, home in oldest[at : at + _ROWS] if fold.columns.states[slot] and fold.home(slot) == home]
             decisions.carry(some, _BYTES, before=oldest[min(at + _ROWS, len(oldest)) - 1][1] if oldest else decisions.fold.sequence)
             await self._runtime.commit(None, _nothing)
             if not too_long(decisions.fold):
@@ -107,11 +108,16 @@ def too_long(fold: QueueFold) -> bool:
 def oldest_rows(fold: QueueFold, most: int) -> list[int]:
     """The slots of rows with the oldest homes, the oldest first: up to `most`."""
     columns = fold.columns
-    states, homes = np.frombuffer(columns.states, np.uint8), np.frombuffer(columns.homes, np.int64)
-    slots = np.flatnonzero(states)
+    slots = np.flatnonzero(np.frombuffer(columns.states, np.uint8))
+    homes = np.frombuffer(columns.ids, np.int64)[slots] // MOST_ROWS
+    if columns.homes:
+        written = np.fromiter(columns.homes.keys(), np.int64, len(columns.homes))
+        homes[np.searchsorted(slots, written)] = np.fromiter(columns.homes.values(), np.int64, len(columns.homes))
     if len(slots) > most:
-        slots = slots[np.argpartition(homes[slots], most)[:most]]
-    return [int(slot) for slot in slots[np.argsort(homes[slots], kind="stable")]]
+        first = np.argpartition(homes, most)[:most]
+        slots, homes = slots[first], homes[first]
+    found: list[int] = slots[np.argsort(homes, kind="stable")].tolist()
+    return found
 
 
 async def _nothing() -> None: ...

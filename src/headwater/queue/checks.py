@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from headwater.core.errors import BadInput, TooLarge
 from headwater.queue.row import NewRow
@@ -18,7 +18,7 @@ MAX_ERROR = 4096
 """Bytes of the text of a failure; more is cut off."""
 
 
-class CheckedRow(NamedTuple):
+class CheckedRow(msgspec.Struct, gc=False):
     """A row to put, with every date known."""
 
     key: bytes

@@ -1,52 +1,55 @@
-"""Rows as columns: what a queue knows of each row, at its slot in arrays and lists. A slot that is free is used again.
+"""Rows as columns: what a queue knows of each row, at its slot. A slot that is free is used again.
 
-A million Python objects with a dozen numbers each would take a kilobyte each. Here the numbers of a row take about 70 bytes. What few rows
-have, such as a lane or the text of an error, stands in `extras`.
+A million Python objects with a dozen numbers each would take a kilobyte each. Here a row is its body, and three numbers. What few rows
+have stands in dicts by slot: a date of update other than that of insertion, lost leases, failures, a lane, the text of an error.
 """
 
 from __future__ import annotations
 
 from array import array
+from typing import NamedTuple
 
 import msgspec
 
-FREE, WAITING, HELD, PROCESSING, DEAD = range(5)
-"""States of a slot. A held row waits for another row, and cannot be claimed before that one is gone."""
+FREE, RUN, HEAP, FUTURE, HELD, PROCESSING, DEAD = range(7)
+"""States of a slot. `RUN`, `HEAP` and `FUTURE` are those of a waiting row, and say where it stands in the order. A held row waits for
+another row, and cannot be claimed before that one is gone."""
 
-NOWHERE, FUTURE = -1, -2
-"""Places of a row that is in no order, and of one whose date has not come; others are those of `DueRows`."""
-
+LAST_WAITING = FUTURE
 _GROWTH = 1024  # slots that are made at once
 
 
-class Extras(msgspec.Struct, omit_defaults=True):
+class Tries(NamedTuple):
+    """How a row has fared. Most rows are claimed once, and have none of this until then."""
+
+    attempts: int = 0
+    timeouts: int = 0
+    failures: int = 0
+
+
+class Extras(msgspec.Struct, omit_defaults=True, frozen=True):
     """What few rows have."""
 
     lane: bytes = b""
     error: str = ""
 
-    def __bool__(self) -> bool:
-        return self != _NONE
 
-
-_NONE = Extras()
+NO_TRIES, NO_EXTRAS = Tries(), Extras()
 
 
 class RowColumns:
     """The columns. `free` holds the slots that no row has."""
 
-    __slots__ = (
-        *("attempts", "data", "declarations", "expirations", "extras", "failures", "forms", "free", "homes", "ids"),
-        *("insertions", "keys", "places", "priorities", "processes", "states", "timeouts", "updates"),
-    )
+    __slots__ = ("bodies", "extras", "free", "homes", "ids", "states", "tries", "updates")
 
     def __init__(self) -> None:
-        self.states, self.priorities, self.forms, self.timeouts = bytearray(), bytearray(), bytearray(), bytearray()
-        self.ids, self.homes, self.places = array("q"), array("q"), array("q")
-        self.insertions, self.processes, self.expirations, self.updates = array("q"), array("q"), array("q"), array("q")
-        self.attempts, self.failures, self.declarations = array("H"), array("H"), array("H")
-        self.keys: list[bytes] = []
-        self.data: list[bytes] = []
+        self.states = bytearray()
+        self.ids = array("q")
+        self.bodies: list[bytes] = []
+        self.homes: dict[int, int] = {}
+        """The homes of rows that were written again; that of any other row is the record that has inserted it, by its id."""
+        self.updates: dict[int, int] = {}
+        self.tries: dict[int, Tries] = {}
         self.extras: dict[int, Extras] = {}
         self.free: list[int] = []
 
@@ -55,7 +58,7 @@ class RowColumns:
         return len(self.states)
 
     def take(self) -> int:
-        """A free slot. Whoever takes it fills every column of it."""
+        """A free slot."""
         if not self.free:
             begin = len(self.states)
             self.grow(begin + _GROWTH)
@@ -65,25 +68,27 @@ class RowColumns:
     def grow(self, slots: int) -> None:
         """Make it so many slots at least, the new ones `FREE`. Whoever replays a log counts the free ones afterwards, by `count_free`."""
         more = slots - len(self.states)
-        if more <= 0:
-            return
-        for small in (self.states, self.priorities, self.forms, self.timeouts):
-            small.extend(bytes(more))
-        for column in (self.attempts, self.failures, self.declarations):
-            column.frombytes(bytes(2 * more))
-        for column in (self.ids, self.homes, self.insertions, self.processes, self.expirations, self.updates):
-            column.frombytes(bytes(8 * more))
-        self.places.extend([NOWHERE] * more)
-        self.keys.extend([b""] * more)
-        self.data.extend([b""] * more)
+        if more > 0:
+            self.states.extend(bytes(more))
+            self.ids.frombytes(bytes(8 * more))
+            self.bodies.extend([b""] * more)
 
     def give_back(self, slot: int) -> None:
         """Forget the row of a slot."""
         self.states[slot] = FREE
-        self.keys[slot] = self.data[slot] = b""
-        if slot in self.extras:
-            del self.extras[slot]
+        self.bodies[slot] = b""
+        self.forget_rare(slot)
         self.free.append(slot)
+
+    def forget_rare(self, slot: int) -> None:
+        """Forget what few rows have."""
+        if self.homes:
+            self.homes.pop(slot, None)
+            self.updates.pop(slot, None)
+        if self.tries:
+            self.tries.pop(slot, None)
+        if self.extras:
+            self.extras.pop(slot, None)
 
     def count_free(self) -> None:
         """Find the free slots: the lowest are used first."""

@@ -22,48 +22,45 @@ class DateHeap:
     entry is still true.
     """
 
-    __slots__ = ("_heap", "_holds", "_most")
+    __slots__ = ("_heap", "_holds", "_most", "earliest")
 
     def __init__(self, holds: Holds) -> None:
         self._heap: list[int] = []
         self._holds = holds
         self._most = _FEW
+        self.earliest = NEVER
+        """No entry that holds has an earlier date. The entry of this date may no longer hold, or be gone."""
 
     def push(self, date: int, id: int, slot: int) -> None:
         """Pushing an entry twice is no error: it comes up twice, unless it no longer holds."""
         heapq.heappush(self._heap, date << 96 | id << 32 | slot)
+        if date < self.earliest:
+            self.earliest = date
         if len(self._heap) > self._most:
             self._cut()
 
-    @property
-    def earliest(self) -> int:
-        """No entry that holds has an earlier date; `NEVER` where none is there. Quick: the entry may no longer hold."""
-        return self._heap[0] >> 96 if self._heap else NEVER
-
     def next_date(self) -> int:
         """The earliest date that holds, or `NEVER`."""
-        heap = self._heap
+        heap, date = self._heap, NEVER
         while heap:
             entry = heap[0]
             if self._holds(entry >> 96, entry >> 32 & _ID, entry & _SLOT):
-                return entry >> 96
+                date = entry >> 96
+                break
             heapq.heappop(heap)
-        return NEVER
+        self.earliest = date
+        return date
 
     def pop(self, until: int) -> int:
         """Take the earliest entry that holds, where its date is `until` or before; return its slot. -1: there is none."""
-        heap = self._heap
-        while heap and heap[0] >> 96 <= until:
-            entry = heapq.heappop(heap)
-            if self._holds(entry >> 96, entry >> 32 & _ID, entry & _SLOT):
-                return entry & _SLOT
-        return -1
+        return heapq.heappop(self._heap) & _SLOT if self.next_date() <= until else -1
 
     def fill(self, entries: list[tuple[int, int, int]]) -> None:
         """Begin with these (date, id, slot)."""
         self._heap = [date << 96 | id << 32 | slot for date, id, slot in entries]
         heapq.heapify(self._heap)
         self._most = _FEW + 2 * len(self._heap)
+        self.earliest = self._heap[0] >> 96 if self._heap else NEVER
 
     def _cut(self) -> None:
         """Leases mostly end early: without this, an hour of claims would stay in memory."""

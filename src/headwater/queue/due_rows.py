@@ -5,118 +5,126 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections import deque
-from itertools import count
 
-from headwater.queue.columns import NOWHERE, RowColumns
+from headwater.queue.body import PRIORITY, process_of
+from headwater.queue.columns import HEAP, RUN, RowColumns
 from headwater.queue.date_heap import NEVER
 
 _SLOT = (1 << 32) - 1
-_NUMBERS = 40  # bits of the numbers of one bin's run
 _FEW = 64
 _LAST = 256  # beyond every priority
 
 
-class _Bin:
+class Bin:
     """The due rows of one priority. Most come in their order, and stand in `run`; the others in `heap`."""
 
-    __slots__ = ("head", "heap", "heaped", "last", "live", "run", "tail")
+    __slots__ = ("heap", "last", "live", "run", "skips")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self) -> None:
         self.run: deque[int] = deque()
-        self.head = self.tail = number << _NUMBERS  # the places of the run's first row, and of the next one
-        self.last = 0
+        self.last = 0  # the process date and the id of the last row of the run
         self.heap: list[int] = []
-        self.heaped = -(number + 3)  # the place of the rows in the heap
-        self.live = 0  # rows that stand here; the other entries are of rows that have gone
+        self.live = 0  # rows that stand here; other entries are of rows that have gone
+        self.skips: dict[int, int] = {}  # by slot: how many entries of the run, the first ones, are of rows that have gone
 
 
 class DueRows:
-    """An order of slots. A row's column `places` tells where it stands; entries whose row has gone elsewhere are passed over."""
+    """An order of slots. The state of a slot tells where its row stands; entries of rows that have gone elsewhere are passed over."""
 
-    def __init__(self, columns: RowColumns, numbers: count[int]) -> None:
-        """`numbers`: gives each bin a number that no other has."""
-        self._columns, self._numbers = columns, numbers
-        self._bins: dict[int, _Bin] = {}
+    def __init__(self, columns: RowColumns) -> None:
+        self._columns = columns
+        self.bins: dict[int, Bin] = {}
         self._active: list[int] = []  # priorities that have an entry, sorted
 
-    def add(self, slot: int) -> None:
+    def add(self, slot: int, priority: int, process: int) -> None:
         """A row has become due."""
         columns = self._columns
-        priority = columns.priorities[slot]
-        bin = self._bins.get(priority)
+        bin = self.bins.get(priority)
         if bin is None:
-            bin = self._bins[priority] = _Bin(next(self._numbers))
-        if not (bin.run or bin.heap):
+            bin = self.bins[priority] = Bin()
+        if not bin.live:
             if priority not in self._active:
                 insort(self._active, priority)
-            bin.last = 0
-        rank = columns.processes[slot] << 64 | columns.ids[slot]
+            if not bin.run:
+                bin.last = 0
+        rank = process << 64 | columns.ids[slot]
         if rank >= bin.last:
             bin.run.append(slot)
-            columns.places[slot] = bin.tail
-            bin.tail += 1
+            columns.states[slot] = RUN
             bin.last = rank
         else:
             heapq.heappush(bin.heap, rank << 32 | slot)
-            columns.places[slot] = bin.heaped
+            columns.states[slot] = HEAP
         bin.live += 1
         if len(bin.run) + len(bin.heap) > _FEW + 2 * bin.live:
-            self._cut(bin)
+            self._cut(bin, priority)
 
-    def first(self, below: int = _LAST) -> int:
-        """The slot of the first row among those of priorities below `below`; -1: there is none."""
+    def pop(self, below: int = _LAST) -> int:
+        """Take the first row among those of priorities below `below`; return its slot. -1: there is none."""
         active = self._active
         while active and active[0] < below:
-            bin = self._bins[active[0]]
-            slot = self._first_of(bin)
-            if slot >= 0:
+            bin = self.bins[active[0]]
+            if bin.live:
+                bin.live -= 1
+                if not (bin.skips or bin.heap):
+                    return bin.run.popleft()
+                slot = self._first_of(bin, active[0])
+                if bin.run and bin.run[0] == slot:
+                    bin.run.popleft()
                 return slot
             active.pop(0)
         return -1
 
+    def top(self) -> int:
+        """The smallest priority that has a row; 256: none has."""
+        active = self._active
+        while active and not self.bins[active[0]].live:
+            active.pop(0)
+        return active[0] if active else _LAST
+
     def remove(self, slot: int) -> None:
-        """A row that stands here goes elsewhere."""
-        self._columns.places[slot] = NOWHERE
-        bin = self._bins[self._columns.priorities[slot]]
+        """A row that stands here goes elsewhere; its body is still as it was when it came."""
+        columns = self._columns
+        bin = self.bins[columns.bodies[slot][PRIORITY]]
         bin.live -= 1
-        if bin.run and bin.run[0] == slot:
-            bin.run.popleft()
-            bin.head += 1
+        if columns.states[slot] == RUN:
+            bin.skips[slot] = bin.skips.get(slot, 0) + 1
 
     def oldest(self) -> int:
         """The earliest process date; `NEVER` where no row is due."""
-        slots = [slot for priority in self._active if (slot := self._first_of(self._bins[priority])) >= 0]
-        return min((self._columns.processes[slot] for slot in slots), default=NEVER)
+        slots = [self._first_of(self.bins[priority], priority) for priority in self._active if self.bins[priority].live]
+        return min((process_of(self._columns.bodies[slot]) for slot in slots), default=NEVER)
 
-    def _first_of(self, bin: _Bin) -> int:
-        places, run = self._columns.places, bin.run
-        while run and places[run[0]] != bin.head:
-            run.popleft()
-            bin.head += 1
-        if not bin.heap:
-            return run[0] if run else -1
-        columns, heap = self._columns, bin.heap
-        while heap:
-            slot = heap[0] & _SLOT
-            if places[slot] == bin.heaped and columns.processes[slot] << 64 | columns.ids[slot] == heap[0] >> 32:
-                break
+    def _first_of(self, bin: Bin, priority: int) -> int:
+        """The first row of a bin that has one."""
+        run, heap, skips = bin.run, bin.heap, bin.skips
+        while run and run[0] in skips:
+            slot = run.popleft()
+            if skips[slot] == 1:
+                del skips[slot]
+            else:
+                skips[slot] -= 1
+        while heap and not self._stands(heap[0], priority):
             heapq.heappop(heap)
         if not heap:
-            return run[0] if run else -1
-        if not run:
-            return heap[0] & _SLOT
-        first = columns.processes[run[0]] << 64 | columns.ids[run[0]]
-        return run[0] if first < heap[0] >> 32 else heap[0] & _SLOT
+            return run[0]
+        return run[0] if run and self._rank(run[0]) < heap[0] >> 32 else heap[0] & _SLOT
 
-    def _cut(self, bin: _Bin) -> None:
+    def _rank(self, slot: int) -> int:
+        return process_of(self._columns.bodies[slot]) << 64 | self._columns.ids[slot]
+
+    def _stands(self, entry: int, priority: int) -> bool:
+        slot, columns = entry & _SLOT, self._columns
+        return columns.states[slot] == HEAP and columns.bodies[slot][PRIORITY] == priority and self._rank(slot) == entry >> 32
+
+    def _cut(self, bin: Bin, priority: int) -> None:
         """Forget entries of rows that have gone: a key that is put a million times before it is claimed would leave as many."""
-        columns = self._columns
-        numbered = enumerate(bin.run, bin.head)
-        run = [slot for number, slot in numbered if columns.places[slot] == number]
-        bin.head, bin.run = bin.tail, deque(run)
-        for number, slot in enumerate(run, bin.head):
-            columns.places[slot] = number
-        bin.tail = bin.head + len(run)
-        slots = {entry & _SLOT: entry for entry in bin.heap}
-        ranks = {slot: (columns.processes[slot] << 64 | columns.ids[slot]) << 32 | slot for slot in slots}
-        bin.heap = sorted(rank for slot, rank in ranks.items() if columns.places[slot] == bin.heaped)
+        run: deque[int] = deque()
+        for slot in bin.run:
+            left = bin.skips.get(slot, 0)
+            if left:
+                bin.skips[slot] = left - 1
+            else:
+                run.append(slot)
+        bin.run, bin.skips = run, {}
+        bin.heap = sorted({entry for entry in bin.heap if self._stands(entry, priority)})

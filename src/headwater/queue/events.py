@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from headwater.queue.body import key_of
 from headwater.queue.decisions import Decisions
 from headwater.queue.records import REASONS
 from headwater.queue.values import QueueEvent
@@ -31,7 +32,7 @@ class QueueEvents:
         for id in decisions.died if self._listeners else ():
             death = decisions.fold.deaths.get(id)
             if death is not None:
-                self._tell(QueueEvent("dead", death.date, id, decisions.fold.columns.keys[death.slot], REASONS[death.reason]))
+                self._tell(QueueEvent("dead", death.date, id, key_of(decisions.fold.columns.bodies[death.slot]), REASONS[death.reason]))
 
     async def listen(self) -> AsyncIterator[QueueEvent]:
         """Events from now on, to the end of the queue."""

@@ -6,18 +6,18 @@ inserted the row, and then the row is gone by the end, or a later record holds i
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from headwater.queue import records
+from headwater.queue.body import BODY_SIZE, PRIORITY, expiration_of, key_of, process_of, with_process
 from headwater.queue.claims import Claims
-from headwater.queue.columns import DEAD, FREE, HELD, NOWHERE, PROCESSING, WAITING, Extras, RowColumns
+from headwater.queue.columns import DEAD, FREE, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN, Extras, RowColumns, Tries
 from headwater.queue.date_heap import DateHeap
 from headwater.queue.homes import Homes
 from headwater.queue.order import RowOrder
-from headwater.queue.records import BINARY, FOLLOW_UP, MOST_ROWS, RowState
+from headwater.queue.records import HEADER_SIZE, MOST_ROWS, REASONS, WholeRow
+from headwater.queue.row import SLOW
 
 _MOST_TIMEOUTS, _MOST_COUNTED = 255, 65_535
-_ROW = 64  # bytes of a row in the log, beside its key and data
 
 
 class Death(NamedTuple):
@@ -40,20 +40,24 @@ class Answered(NamedTuple):
 
 
 class _Order(Protocol):
-    def add(self, slot: int, now: int) -> None: ...
+    def add(self, slot: int, priority: int, process: int, now: int) -> None: ...
     def remove(self, slot: int) -> None: ...
 
 
 class _NoOrder:
     """While a log is replayed: the order is made at its end."""
 
-    def add(self, slot: int, now: int) -> None: ...
+    def __init__(self, columns: RowColumns) -> None:
+        self._columns = columns
+
+    def add(self, slot: int, priority: int, process: int, now: int) -> None:
+        self._columns.states[slot] = RUN
 
     def remove(self, slot: int) -> None: ...
 
 
 class QueueFold:
-    """The rows of a queue. Begin a record, make its changes, end it; or `apply` one that is in the log."""
+    """The rows of a queue. Begin a record, make its changes, end it."""
 
     def __init__(self, next: int = 1) -> None:
         """`next`: the sequence of the first record to come."""
@@ -61,7 +65,7 @@ class QueueFold:
         self.by_key: dict[bytes, int] = {}
         self.follow_ups: dict[bytes, int] = {}
         """The rows that wait while the row of their key is processed."""
-        self.claims = Claims(self.columns)
+        self.claims = Claims()
         self.deaths: dict[int, Death] = {}
         self.answers: dict[str, Answered] = {}
         self.homes = Homes(next)
@@ -70,10 +74,10 @@ class QueueFold:
         self.paused = 0
         """The sequence of the record that paused the queue; 0: it is not."""
         self.live_bytes = 0
-        """About how many bytes of the log the rows need."""
+        """Of the bodies of all rows."""
         self.sequence, self.now = next - 1, 0
-        self._inserted = 0  # rows of the record that is being made
-        self._placing: _Order = _NoOrder()
+        self._inserted = self._homes = 0  # of the record that is being made: its rows, and how many things have it as their home
+        self._placing: _Order = _NoOrder(self.columns)
 
     def __len__(self) -> int:
         """How many rows there are, dead ones included."""
@@ -83,24 +87,25 @@ class QueueFold:
 
     def begin(self, now: int) -> None:
         """Begin a record. Its changes follow."""
-        self.sequence = self.homes.begin()
-        self.now, self._inserted = now, 0
+        self.sequence += 1
+        self.now = now
+        self._inserted = self._homes = 0
         if self.answers:
             self._forget_answers()
 
     def abandon(self) -> None:
         """End the record: it changes nothing, and is not written."""
-        self.homes.abandon()
         self.sequence -= 1
 
     def end(self, size: int) -> None:
         """End the record; it has so many bytes."""
-        self.homes.end(size)
+        self.homes.note(self._homes, size)
 
     def skip_to(self, sequence: int) -> None:
         """The next record to begin has this sequence: those before it were never written."""
-        while self.homes.next < sequence:
-            self.homes.begin()
+        while self.sequence + 1 < sequence:
+            self.homes.note(0, 0)
+            self.sequence += 1
 
     def finish(self, now: int) -> None:
         """End the replay of a log: from now on the order of the rows is kept. `now` decides which are due."""
@@ -108,125 +113,122 @@ class QueueFold:
             self._promote(key)
         self.columns.count_free()
         self.homes.pass_unneeded()
-        columns = self.columns
-        expiring = [slot for slot, date in enumerate(columns.expirations) if date and columns.states[slot] in (WAITING, HELD)]
-        self.expiries.fill([(columns.expirations[slot], columns.ids[slot], slot) for slot in expiring])
         self.order.rebuild(now)
         self._placing = self.order
 
     # -- changes, which live calls make, too -----------------------------------------------------------------------------
 
-    def insert(
-        self,
-        slot: int,
-        flags: int,
-        priority: int,
-        declaration: int,
-        insertion: int,
-        process: int,
-        expiration: int,
-        key: bytes,
-        data: bytes,
-        extras: dict[str, Any] | None = None,
-    ) -> int:
-        """A new row, at a free slot; return its id."""
-        columns = self.columns
+    def insert(self, slot: int, key: bytes, body: bytes, priority: int, process: int) -> int:
+        """A new row that waits, at a free slot; return its id."""
         id = self.sequence * MOST_ROWS + self._inserted
         self._inserted += 1
+        self._homes += 1
+        columns = self.columns
         columns.ids[slot] = id
-        columns.priorities[slot] = priority
-        columns.forms[slot] = flags & BINARY
-        columns.declarations[slot] = declaration
-        columns.insertions[slot] = columns.updates[slot] = insertion
-        columns.processes[slot] = process
-        columns.expirations[slot] = expiration
-        columns.timeouts[slot] = columns.attempts[slot] = columns.failures[slot] = 0
-        columns.keys[slot] = key
-        columns.data[slot] = data
-        columns.homes[slot] = self.sequence
-        self.homes.add(self.sequence)
-        self.live_bytes += _ROW + len(key) + len(data)
-        if extras:
-            columns.extras[slot] = Extras(**extras)
-        if flags & FOLLOW_UP:
-            columns.states[slot] = HELD
-            self.follow_ups[key] = slot
-        else:
-            columns.states[slot] = WAITING
-            self.by_key[key] = slot
-            self._placing.add(slot, self.now)
-        if expiration:
-            self.expiries.push(expiration, id, slot)
+        columns.bodies[slot] = body
+        self.live_bytes += len(body)
+        self.by_key[key] = slot
+        self._placing.add(slot, priority, process, self.now)
         return id
 
-    def write(self, row: RowState) -> None:
+    def insert_follow_up(self, slot: int, key: bytes, body: bytes) -> int:
+        """A new row that waits until the row of its key is done; return its id."""
+        id = self.sequence * MOST_ROWS + self._inserted
+        self._inserted += 1
+        self._homes += 1
+        columns = self.columns
+        columns.ids[slot] = id
+        columns.bodies[slot] = body
+        self.live_bytes += len(body)
+        self.follow_ups[key] = slot
+        columns.states[slot] = HELD
+        return id
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next inserted row gets."""
+        return self.sequence * MOST_ROWS + self._inserted
+
+    def insert_alone(self, slot: int, key: bytes, body: bytes, priority: int, now: int) -> int:
+        """`begin`, `insert` of a row that is due, and `end`, as one step: what nearly all puts do."""
+        self.sequence = sequence = self.sequence + 1
+        self.now = now
+        columns, size = self.columns, len(body)
+        id = columns.ids[slot] = sequence * MOST_ROWS
+        columns.bodies[slot] = body
+        self.live_bytes += size
+        self.by_key[key] = slot
+        self.order.add_new(slot, id, priority, now)
+        self.homes.note(1, size + HEADER_SIZE)
+        return id
+
+    def expire_at(self, slot: int, expiration: int) -> None:
+        """A row that was inserted, or waits again, expires at a date."""
+        self.expiries.push(expiration, self.columns.ids[slot], slot)
+
+    def write(self, row: WholeRow) -> None:
         """A row whole: as a merge has made it, or as it is carried. It may be unknown."""
         columns, slot = self.columns, row.slot
-        known = columns.states[slot] != FREE and columns.ids[slot] == row.id
-        if known:
+        if columns.states[slot] != FREE and columns.ids[slot] == row.id:
             self._leave(slot)
         columns.ids[slot] = row.id
-        columns.priorities[slot] = row.priority
-        columns.forms[slot] = row.flags & BINARY
-        columns.declarations[slot] = row.declaration
-        columns.insertions[slot] = row.insertion
-        columns.updates[slot] = row.update
-        columns.processes[slot] = row.process
-        columns.expirations[slot] = row.expiration
-        columns.timeouts[slot], columns.attempts[slot], columns.failures[slot] = row.timeouts, row.attempts, row.failures
-        columns.keys[slot] = row.key
-        columns.data[slot] = row.data
+        columns.bodies[slot] = row.body
         columns.homes[slot] = self.sequence
-        self.homes.add(self.sequence)
-        self.live_bytes += _ROW + len(row.key) + len(row.data)
+        columns.updates[slot] = row.update
+        if any(row.tries):
+            columns.tries[slot] = row.tries
+        self._homes += 1
+        self.live_bytes += len(row.body)
         self._enter(slot, row)
 
-    def claim(self, slot: int, until: int, group: str, worker: str) -> None:
-        """A waiting row is processed from now on."""
+    def claim(self, slot: int, until: int, group: str, worker: str) -> str:
+        """A row that was taken from the order is processed from now on; return the claim's token."""
         columns = self.columns
         if columns.states[slot] == HELD:  # in a log that no longer tells how the row of its key went
-            self._promote(columns.keys[slot])
-        self._placing.remove(slot)
+            self._promote(key_of(columns.bodies[slot]))
         columns.states[slot] = PROCESSING
-        if columns.attempts[slot] < _MOST_COUNTED:
-            columns.attempts[slot] += 1
-        self.claims.add(slot, self.sequence, self.now, until, group, worker)
+        return self.claims.add(slot, self.sequence, self.now, until, group, worker, columns.bodies[slot][PRIORITY] < SLOW)
 
     def done(self, slot: int) -> None:
         """A processed row is gone."""
         self.claims.remove(slot)
-        self._unlink(slot)
-        self._drop(slot)
+        columns = self.columns
+        body = columns.bodies[slot]
+        key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
+        if self.follow_ups and key in self.follow_ups:
+            self._promote(key)
+        else:
+            del self.by_key[key]
+        self.live_bytes -= len(body)
+        home = columns.ids[slot] // MOST_ROWS
+        if columns.homes:
+            home = columns.homes.get(slot, home)
+        if home == self.sequence:
+            self._homes -= 1
+        else:
+            self.homes.remove(home)
+        columns.give_back(slot)
 
-    def give_back(self, slot: int, process: int = 0) -> None:
-        """A processed row waits again, from a date on; 0: it keeps its date."""
+    def give_back(self, slot: int, process: int = 0, *, timeouts: int = 0, failures: int = 0, error: str = "") -> None:
+        """A processed row waits again, from a date on; 0: it keeps its date. Beside it has lost its lease, or failed, or neither."""
         columns = self.columns
         self.claims.remove(slot)
-        columns.states[slot] = WAITING
+        self._count(slot, timeouts, failures, error)
+        body = columns.bodies[slot]
         if process:
-            columns.processes[slot] = process
-        self._placing.add(slot, self.now)
-        if columns.expirations[slot]:
-            self.expiries.push(columns.expirations[slot], columns.ids[slot], slot)
-
-    def fail(self, slot: int, process: int, error: str) -> None:
-        """A processed row has failed, and waits again."""
-        self._count_failure(slot, error)
-        self.give_back(slot, process)
-
-    def lose(self, slot: int) -> None:
-        """The lease of a row has ended; it waits again."""
-        self._count_timeout(slot)
-        self.give_back(slot)
+            body = columns.bodies[slot] = with_process(body, process)
+        self._placing.add(slot, body[PRIORITY], process or process_of(body), self.now)
+        if expiration := expiration_of(body):
+            self.expire_at(slot, expiration)
 
     def die(self, slot: int, reason: int, error: str) -> None:
         """A processed row is given up."""
         columns = self.columns
-        if records.REASONS[reason] == "timeouts":
-            self._count_timeout(slot)
-        else:
-            self._count_failure(slot, error)
         claim = self.claims.remove(slot)
+        if REASONS[reason] == "timeouts":
+            self._count(slot, 1, 0, "")
+        else:
+            self._count(slot, 0, 1, error)
         self._unlink(slot)
         columns.states[slot] = DEAD
         self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker)
@@ -238,81 +240,90 @@ class QueueFold:
         if state == DEAD:
             del self.deaths[columns.ids[slot]]
         elif state == HELD:
-            del self.follow_ups[columns.keys[slot]]
+            del self.follow_ups[key_of(columns.bodies[slot])]
         else:
             self._placing.remove(slot)
             self._unlink(slot)
         self._drop(slot)
 
     def pause(self) -> None:
-        if self.paused:
-            self.homes.remove(self.paused)
+        self.resume()
         self.paused = self.sequence
-        self.homes.add(self.sequence)
+        self._homes += 1
 
     def resume(self) -> None:
         if self.paused:
-            self.homes.remove(self.paused)
+            self._leave_home(self.paused)
         self.paused = 0
 
     def answer(self, expires: int, name: str, digest: bytes, puts: list[tuple[int, int, int, int]]) -> None:
         """A put with a name of its own was answered."""
         if name in self.answers:
-            self.homes.remove(self.answers.pop(name).home)
+            self._leave_home(self.answers.pop(name).home)
         self.answers[name] = Answered(expires, digest, puts, self.sequence)
-        self.homes.add(self.sequence)
+        self._homes += 1
 
     # -- looking ---------------------------------------------------------------------------------------------------------
 
-    def holds(self, slot: int, id: int, *states: int) -> bool:
-        """Whether the row of this id is at the slot, in one of these states."""
+    def holds(self, slot: int, id: int) -> bool:
+        """Whether the row of this id is at the slot."""
         columns = self.columns
-        return slot < len(columns.states) and columns.ids[slot] == id and columns.states[slot] in states
+        return slot < len(columns.states) and columns.ids[slot] == id and columns.states[slot] != FREE
+
+    def home(self, slot: int) -> int:
+        """The sequence of the record that holds a row whole."""
+        home = self.columns.homes.get(slot)
+        return self.columns.ids[slot] // MOST_ROWS if home is None else home
 
     # -- inside -----------------------------------------------------------------------------------------------------------
 
     def _leave(self, slot: int) -> None:
         """Take a row out of everything that finds it, because it is written whole."""
         columns = self.columns
-        state, key = columns.states[slot], columns.keys[slot]
-        if state == PROCESSING:
-            self.claims.remove(slot)
+        state, body = columns.states[slot], columns.bodies[slot]
         if state == DEAD:
             del self.deaths[columns.ids[slot]]
         elif state == HELD:
-            del self.follow_ups[key]
+            del self.follow_ups[key_of(body)]
         else:
-            self._placing.remove(slot)
-            del self.by_key[key]
-        self.homes.remove(columns.homes[slot])
-        self.live_bytes -= _ROW + len(key) + len(columns.data[slot])
-        columns.extras.pop(slot, None)
+            if state == PROCESSING:
+                self.claims.remove(slot)
+            else:
+                self._placing.remove(slot)
+            del self.by_key[key_of(body)]
+        self._leave_home(self.home(slot))
+        self.live_bytes -= len(body)
+        columns.forget_rare(slot)
 
-    def _enter(self, slot: int, row: RowState) -> None:
+    def _enter(self, slot: int, row: WholeRow) -> None:
         """Let a row that was written whole be found."""
-        columns, extras = self.columns, dict(row.extras)
+        columns, key = self.columns, key_of(row.body)
+        extras = dict(row.extras)
         claim, death = extras.pop("claim", None), extras.pop("death", None)
         if extras:
             columns.extras[slot] = Extras(**extras)
-        columns.states[slot] = row.state
         if row.state == DEAD:
-            columns.places[slot] = NOWHERE
+            columns.states[slot] = DEAD
             self.deaths[row.id] = Death(slot, *death)
-        elif row.state == HELD:
-            columns.places[slot] = NOWHERE
-            self.follow_ups[row.key] = slot
+            return
+        if row.state == PROCESSING:
+            columns.states[slot] = PROCESSING
+            self.by_key[key] = slot
+            self.claims.add(slot, claim[0], claim[1], claim[2], claim[3], claim[4], row.body[PRIORITY] < SLOW)
+            return
+        if row.state == HELD:
+            columns.states[slot] = HELD
+            self.follow_ups[key] = slot
         else:
-            self.by_key[row.key] = slot
-            if row.state == PROCESSING:
-                self.claims.add(slot, *claim)
-            else:
-                self._placing.add(slot, self.now)
-        if row.expiration and row.state in (WAITING, HELD):
-            self.expiries.push(row.expiration, row.id, slot)
+            self.by_key[key] = slot
+            self._placing.add(slot, row.body[PRIORITY], process_of(row.body), self.now)
+        if expiration := expiration_of(row.body):
+            self.expire_at(slot, expiration)
 
     def _unlink(self, slot: int) -> None:
         """The key of a row that goes has its follow-up row now, or none."""
-        key = self.columns.keys[slot]
+        body = self.columns.bodies[slot]
+        key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
         if self.follow_ups and key in self.follow_ups:
             self._promote(key)
         else:
@@ -321,32 +332,39 @@ class QueueFold:
     def _promote(self, key: bytes) -> None:
         """The follow-up row of a key becomes its row."""
         slot = self.by_key[key] = self.follow_ups.pop(key)
-        self.columns.states[slot] = WAITING
-        self._placing.add(slot, self.now)
+        body = self.columns.bodies[slot]
+        self._placing.add(slot, body[PRIORITY], process_of(body), self.now)
 
     def _drop(self, slot: int) -> None:
         columns = self.columns
-        self.homes.remove(columns.homes[slot])
-        self.live_bytes -= _ROW + len(columns.keys[slot]) + len(columns.data[slot])
+        home = columns.homes.get(slot) if columns.homes else None
+        self._leave_home(columns.ids[slot] // MOST_ROWS if home is None else home)
+        self.live_bytes -= len(columns.bodies[slot])
         columns.give_back(slot)
 
-    def _count_failure(self, slot: int, error: str) -> None:
-        columns = self.columns
-        columns.failures[slot] = min(columns.failures[slot] + 1, _MOST_COUNTED)
-        extras = columns.extras.get(slot)
-        if extras is not None:
-            extras.error = error
-        elif error:
-            columns.extras[slot] = Extras(error=error)
+    def _leave_home(self, home: int) -> None:
+        if home == self.sequence:
+            self._homes -= 1
+        else:
+            self.homes.remove(home)
 
-    def _count_timeout(self, slot: int) -> None:
-        self.columns.timeouts[slot] = min(self.columns.timeouts[slot] + 1, _MOST_TIMEOUTS)
+    def _count(self, slot: int, timeouts: int, failures: int, error: str) -> None:
+        """A claim of a row has ended, and the row stays."""
+        tries, columns = self.columns.tries.get(slot, NO_TRIES), self.columns
+        columns.tries[slot] = Tries(
+            min(tries.attempts + 1, _MOST_COUNTED),
+            min(tries.timeouts + timeouts, _MOST_TIMEOUTS),
+            min(tries.failures + failures, _MOST_COUNTED),
+        )
+        if failures and (error or slot in columns.extras):
+            columns.extras[slot] = Extras(lane=columns.extras.get(slot, NO_EXTRAS).lane, error=error)
 
     def _forget_answers(self) -> None:
         while self.answers and (first := next(iter(self.answers.items())))[1].expires <= self.now:
             del self.answers[first[0]]
-            self.homes.remove(first[1].home)
+            self._leave_home(first[1].home)
 
     def _expires(self, date: int, id: int, slot: int) -> bool:
         columns = self.columns
-        return columns.states[slot] in (WAITING, HELD) and columns.ids[slot] == id and columns.expirations[slot] == date
+        waits = FREE < columns.states[slot] <= LAST_WAITING or columns.states[slot] == HELD
+        return waits and columns.ids[slot] == id and expiration_of(columns.bodies[slot]) == date

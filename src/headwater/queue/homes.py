@@ -35,32 +35,18 @@ class Homes:
         """How many records there are from the first needed one on."""
         return len(self._counts) - self._passed
 
-    def begin(self) -> int:
-        """A record is made; return its sequence."""
-        self._counts.append(0)
-        self._sizes.append(0)
-        return self._base + len(self._counts) - 1
-
-    def abandon(self) -> None:
-        """The record that was begun last changes nothing: it is not written."""
-        self._counts.pop()
-        self._sizes.pop()
-
-    def end(self, size: int) -> None:
-        """The record that was begun last has so many bytes."""
-        self._sizes[-1] = size
+    def note(self, count: int, size: int) -> None:
+        """The next record is made: `count` rows have it as their home, and it has `size` bytes."""
+        self._counts.append(count)
+        self._sizes.append(size)
         self.bytes += size
-
-    def add(self, sequence: int) -> None:
-        """A row has this record as its home now."""
-        self._counts[sequence - self._base] += 1
 
     def remove(self, sequence: int) -> None:
         """A row has it no longer."""
         self._counts[sequence - self._base] -= 1
 
     def pass_unneeded(self) -> int:
-        """Pass the records that no row needs; return `first`. Call it when all rows of the last record are added."""
+        """Pass the records that no row needs; return `first`."""
         counts, passed, end = self._counts, self._passed, len(self._counts)
         while passed < end and not counts[passed]:
             self.bytes -= self._sizes[passed]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from headwater.core.errors import NotFound
+from headwater.queue.body import fields, key_of, process_of
 from headwater.queue.columns import DEAD, FREE, HELD, PROCESSING
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import INSERT, MOST_ROWS, NAMES, REASONS, Change, decode_record
@@ -21,7 +22,7 @@ def rows_of(fold: QueueFold, state: State | None, prefix: bytes, after: int, lim
     states, ids = np.frombuffer(columns.states, np.uint8), np.frombuffer(columns.ids, np.int64)
     slots = np.flatnonzero((states != FREE) & (states != DEAD) & (ids > after))
     for slot in slots[np.argsort(ids[slots], kind="stable")].tolist():
-        if columns.keys[slot].startswith(prefix) and (state is None or state_of(fold, slot, now) == state):
+        if key_of(columns.bodies[slot]).startswith(prefix) and (state is None or state_of(fold, slot, now) == state):
             found.append(row_at(fold, slot))
             if len(found) >= limit:
                 break
@@ -35,7 +36,7 @@ def state_of(fold: QueueFold, slot: int, now: int) -> State:
         return "processing"
     if columns.states[slot] == HELD:
         return "held"
-    return "future" if columns.processes[slot] > now else "due"
+    return "future" if process_of(columns.bodies[slot]) > now else "due"
 
 
 def slot_of_id(fold: QueueFold, id: int) -> int:
@@ -52,8 +53,10 @@ def slot_of_id(fold: QueueFold, id: int) -> int:
 
 def dead_ids(fold: QueueFold, prefix: bytes, reason: str) -> list[int]:
     """The ids of dead rows that a filter lets pass, in order."""
-    keys = fold.columns.keys
-    found = (id for id, death in fold.deaths.items() if keys[death.slot].startswith(prefix) and reason in ("", REASONS[death.reason]))
+    bodies = fold.columns.bodies
+    found = (
+        id for id, death in fold.deaths.items() if key_of(bodies[death.slot]).startswith(prefix) and reason in ("", REASONS[death.reason])
+    )
     return sorted(found)
 
 
@@ -89,7 +92,7 @@ class KeyHistory:
         if row is None:
             return None
         id = new if change.kind == INSERT else row.id
-        if row.key == self._key:
+        if key_of(row.body) == self._key:
             self._rows[row.slot] = id
             return id
         if self._rows.get(row.slot) not in (None, id):
@@ -102,5 +105,6 @@ class KeyHistory:
 
 def _detail(change: Change) -> str:
     if change.row is not None:
-        return f"priority {change.row.priority}, {len(change.row.data)} bytes"
+        row = fields(change.row.body)
+        return f"priority {row.priority}, {len(row.data)} bytes"
     return ", ".join(str(value) for value in change.values if value != "")

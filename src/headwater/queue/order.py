@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import count
-
-from headwater.queue.columns import FUTURE, NOWHERE, WAITING, RowColumns
+from headwater.queue.body import PRIORITY, process_of
+from headwater.queue.columns import FUTURE, RUN, RowColumns
 from headwater.queue.date_heap import DateHeap
 from headwater.queue.due_rows import DueRows
 from headwater.queue.row import SLOW
@@ -15,30 +14,38 @@ class RowOrder:
 
     def __init__(self, columns: RowColumns) -> None:
         self._columns = columns
-        self._due = DueRows(columns, count())
+        self._due = DueRows(columns)
         self.future = DateHeap(self._is_future)
         self.due = self.later = 0
         """How many rows are due, and how many are not yet."""
 
-    def add(self, slot: int, now: int) -> None:
+    def add(self, slot: int, priority: int, process: int, now: int) -> None:
         """A row waits."""
-        columns = self._columns
-        process = columns.processes[slot]
         if process > now:
-            columns.places[slot] = FUTURE
-            self.future.push(process, columns.ids[slot], slot)
+            self._columns.states[slot] = FUTURE
+            self.future.push(process, self._columns.ids[slot], slot)
             self.later += 1
         else:
-            self._due.add(slot)
+            self._due.add(slot, priority, process)
             self.due += 1
 
+    def add_new(self, slot: int, id: int, priority: int, process: int) -> None:
+        """A row that is due, and has the largest id, waits."""
+        self.due += 1
+        bin = self._due.bins.get(priority)
+        if bin is not None and bin.live and bin.run and process >= bin.last >> 64:
+            bin.run.append(slot)
+            bin.last = process << 64 | id
+            bin.live += 1
+            self._columns.states[slot] = RUN
+        else:
+            self._due.add(slot, priority, process)
+
     def remove(self, slot: int) -> None:
-        """A row no longer waits, or is about to change."""
-        place = self._columns.places[slot]
-        if place == FUTURE:
-            self._columns.places[slot] = NOWHERE
+        """A waiting row goes, or is about to change."""
+        if self._columns.states[slot] == FUTURE:
             self.later -= 1
-        elif place != NOWHERE:
+        else:
             self._due.remove(slot)
             self.due -= 1
 
@@ -46,35 +53,43 @@ class RowOrder:
         """Make due what has become so; return how many rows."""
         future, promoted = self.future, 0
         while future.earliest <= now and (slot := future.pop(now)) >= 0:
-            self._due.add(slot)
+            body = self._columns.bodies[slot]
+            self._due.add(slot, body[PRIORITY], process_of(body))
             promoted += 1
         self.later -= promoted
         self.due += promoted
         return promoted
 
-    def first(self, *, slow: bool) -> int:
-        """The slot of the row to claim next; -1: there is none. `slow`: whether rows of the slow band may be claimed."""
-        return self._due.first() if slow else self._due.first(SLOW)
+    def pop(self, *, slow: bool) -> int:
+        """Take the row to claim next; return its slot. -1: there is none. `slow`: whether rows of the slow band may be claimed."""
+        slot = self._due.pop() if slow else self._due.pop(SLOW)
+        if slot >= 0:
+            self.due -= 1
+        return slot
+
+    def top(self) -> int:
+        """The smallest priority of the due rows; 256: none is due."""
+        return self._due.top() if self.due else 256
 
     def oldest_due(self) -> int:
         """The earliest process date of the due rows, or `NEVER`."""
         return self._due.oldest()
 
     def rebuild(self, now: int) -> None:
-        """Place all waiting rows, of columns that were filled from a log."""
+        """Place all waiting rows, of columns that were filled from a log. There they all are in the state `RUN`."""
         columns = self._columns
-        ranked = [(columns.processes[slot], columns.ids[slot], slot) for slot, state in enumerate(columns.states) if state == WAITING]
-        ranked.sort()
+        waiting = [slot for slot, state in enumerate(columns.states) if state == RUN]
+        ranked = sorted((process_of(columns.bodies[slot]), columns.ids[slot], slot) for slot in waiting)
         later = []
         for entry in ranked:
             if entry[0] > now:
-                columns.places[entry[2]] = FUTURE
+                columns.states[entry[2]] = FUTURE
                 later.append(entry)
             else:
-                self._due.add(entry[2])
+                self._due.add(entry[2], columns.bodies[entry[2]][PRIORITY], entry[0])
         self.due, self.later = len(ranked) - len(later), len(later)
         self.future.fill(later)
 
     def _is_future(self, date: int, id: int, slot: int) -> bool:
         columns = self._columns
-        return columns.places[slot] == FUTURE and columns.ids[slot] == id and columns.processes[slot] == date
+        return columns.states[slot] == FUTURE and columns.ids[slot] == id and process_of(columns.bodies[slot]) == date

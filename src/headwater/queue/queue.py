@@ -18,6 +18,7 @@ from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions, unknown_row
 from headwater.queue.listing import KeyHistory, dead_ids, dead_row, rows_of, slot_of_id
 from headwater.queue.queue_log import open_log
+from headwater.queue.quick import QuickClaim, QuickPut
 from headwater.queue.records import MOST_ROWS, OUTCOMES, OVERHEAD
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
@@ -46,6 +47,7 @@ class Queue:
         """`open_queue` makes it."""
         self._runtime = runtime
         self.name = runtime.name
+        self._put_new, self._claim_one = QuickPut(runtime).put, QuickClaim(runtime).claim
 
     # -- putting ----------------------------------------------------------------------------------------------------------
 
@@ -56,6 +58,10 @@ class Queue:
         which say that they are `replayed`. Errors: `BadInput` for a row that cannot be: no key, a priority outside of 0 to 255, a bad
         date; and for other rows under a known name; `TooLarge`.
         """
+        if len(rows) == 1 and not idempotency:
+            answer = self._put_new(rows[0])
+            if answer is not None:
+                return answer
         runtime = self._runtime
         now, settings = runtime.now_ms(), runtime.decisions.settings
         checked = [checked_row(new, settings, now) for new in rows]
@@ -117,6 +123,10 @@ class Queue:
         `done`, `fail`, `extend` and `release` are made in this order, at once, and last whatever comes of the claim. `n=0` claims nothing.
         Errors: `Paused` where the queue is paused and `wait` is 0: what was told before it is done nevertheless.
         """
+        if n == 1 and lease is None and not (fail or extend or release) and len(done) <= 1:
+            answer = self._claim_one(group, worker, done, self._recall)
+            if answer is not None:
+                return answer
         runtime = self._runtime
         lasts = checked_duration(lease, runtime.decisions.settings.lease, "A lease", 1)
         checked_duration(wait, 0, "A wait")

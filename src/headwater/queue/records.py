@@ -1,12 +1,10 @@
 """The bytes of a queue's records: one WAL payload for each call, whatever the call changes. All integers are big-endian.
 
     record     format u8 = 1 | now u64 | changes
-    insert     1  | slot u32 | flags u8 | priority u8 | declaration u16 | insertion u64 | process u64 | expiration u64
-                  | key length u16 | data length u32 | key | data [| extras]
-    merge      2  | as insert up to the data length | id u64 | update u64 | state u8 | timeouts u8 | attempts u16 | failures u16
-                  | key | data [| extras]                                             the whole row as it is after the merge
-    carry      3  | as merge                                                          a row as it is, so that older records can go
-    claim      4  | lease end u64 | group length u8 | worker length u8 | count u16 | group | worker | count × row
+    insert     1  | body, whose first byte is this kind [| extras]
+    merge      2  | body | state [| extras]                                           the whole row as it is after the merge
+    carry      3  | body | state [| extras]                                           a row as it is, so that older records can go
+    claim      4  | lease end u64 | group length u8 | worker length u8 | count u16 | count × row | group | worker
     done       5  | count u16 | count × row
     extend     6  | lease end u64 | count u16 | count × row
     release    7  | process u64, 0: as it was | count u16 | count × row
@@ -21,11 +19,12 @@
     resume     16
     answered   17 | expires u64 | name length u16 | digest 16 bytes | count u32 | name | count × put
     row        slot u32 | id u64
+    state      id u64 | update u64 | state u8 | attempts u16 | timeouts u8 | failures u16
     put        id u64 | outcome u8 | process u64 | raised u8
-    extras     length u32 | MessagePack map of what few rows have: lane, error; in a carry also claim and death
+    extras     length u32 | MessagePack map of what few rows have: lane, error; in a merge or carry also claim and death
 
-The flags of a row: 1 its data are bytes, not JSON; 2 it is a follow-up; 4 extras follow. The id of an inserted row is the record's
-sequence × 65 536 + its place among the record's inserts: it is not stored.
+A body is described in `headwater.queue.body`; extras follow where its flags say so. The id of an inserted row is the record's
+sequence × 65 536 + its place among the record's inserts: it is not stored. States are 1 waiting, 4 held, 5 processed, 6 dead.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater.queue.body import HAS_EXTRAS, body_end
+from headwater.queue.columns import NO_TRIES, Tries
 from headwater.queue.values import Outcome, Reason
 from headwater.wal.layout import EMPTY
 
@@ -63,16 +64,15 @@ NAMES: tuple[str, ...] = (
 )
 NAMES += ("pause", "resume", "answered")
 
-BINARY, FOLLOW_UP, HAS_EXTRAS = 1, 2, 4
 REASONS: tuple[Reason, ...] = ("timeouts", "attempts", "given-up")
 OUTCOMES: tuple[Outcome, ...] = ("inserted", "merged", "follow-up", "stale", "ignored")
 
 _HEADER = struct.Struct(">BBQ")  # the region's version of a value with one payload, then ours
-_INSERT = struct.Struct(">BIBBHQQQHI")
-_STATE = struct.Struct(">QQBBHH")
+_STATE = struct.Struct(">QQBHBH")
 _CLAIM = struct.Struct(">BQBBH")
+CLAIM_ONE = struct.Struct(">BQBBHIQ")
 _ROWS = struct.Struct(">BH")
-_ONE = struct.Struct(">BHIQ")
+ONE_ROW = struct.Struct(">BHIQ")
 _DATED = struct.Struct(">BQH")
 _FAIL = struct.Struct(">BIQQH")
 _DEAD = struct.Struct(">BIQBH")
@@ -80,6 +80,9 @@ _ANSWERED = struct.Struct(">BQH16sI")
 _PUT = struct.Struct(">QBQB")
 _ROW = struct.Struct(">IQ")
 _LENGTH = struct.Struct(">I")
+_KIND_SLOT = struct.Struct(">BI")
+_FLAGS = 5  # the place of a body's flags
+_NONE: dict[str, Any] = {}
 _MOST = 65_535
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
@@ -90,24 +93,15 @@ class Malformed(ValueError):
     """Bytes that no writer of this version has made. Its text says what is wrong with them."""
 
 
-class RowState(NamedTuple):
-    """A row whole, as records have it."""
+class WholeRow(NamedTuple):
+    """A row whole, as records have it. That of an insert has no more than its body and extras."""
 
     slot: int
-    flags: int
-    priority: int
-    declaration: int
-    insertion: int
-    process: int
-    expiration: int
-    key: bytes
-    data: bytes
+    body: bytes
     id: int
     update: int
     state: int
-    timeouts: int
-    attempts: int
-    failures: int
+    tries: Tries
     extras: dict[str, Any]
 
 
@@ -117,46 +111,29 @@ class Change(NamedTuple):
     kind: int
     rows: Sequence[SlotId]
     values: tuple[Any, ...] = ()
-    row: RowState | None = None
+    row: WholeRow | None = None
 
 
 encode_header = _HEADER.pack
 HEADER = (EMPTY[0], FORMAT)
+HEADER_SIZE = _HEADER.size
 OVERHEAD = 64
 """The most bytes of an inserted row beside its key, its data and its extras."""
 
 
-def encode_insert(
-    slot: int,
-    flags: int,
-    priority: int,
-    declaration: int,
-    insertion: int,
-    process: int,
-    expiration: int,
-    key: bytes,
-    data: bytes,
-) -> bytes:
-    return _INSERT.pack(INSERT, slot, flags, priority, declaration, insertion, process, expiration, len(key), len(data)) + key + data
-
-
 def encode_extras(extras: dict[str, Any]) -> bytes:
-    """What follows a row whose flags have `HAS_EXTRAS`."""
+    """What follows a body whose flags have `HAS_EXTRAS`."""
     text = _encode(extras)
     return _LENGTH.pack(len(text)) + text
 
 
-def encode_whole(kind: int, row: RowState) -> bytes:
+def encode_whole(kind: int, row: WholeRow) -> bytes:
     """A merge or a carry."""
-    flags = row.flags & ~HAS_EXTRAS | (HAS_EXTRAS if row.extras else 0)
+    flags = row.body[_FLAGS] & ~HAS_EXTRAS | (HAS_EXTRAS if row.extras else 0)
+    attempts, timeouts, failures = row.tries
     parts = (
-        _INSERT.pack(
-            *(kind, row.slot, flags, row.priority, row.declaration, row.insertion, row.process, row.expiration),
-            *(len(row.key), len(row.data)),
-        ),
-        _STATE.pack(row.id, row.update, row.state, row.timeouts, row.attempts, row.failures),
-        row.key,
-        row.data,
+        bytes((kind,)) + row.body[1:_FLAGS] + bytes((flags,)) + row.body[_FLAGS + 1 :],
+        _STATE.pack(row.id, row.update, row.state, attempts, timeouts, failures),
         encode_extras(row.extras) if row.extras else b"",
     )
     return b"".join(parts)
@@ -165,7 +142,7 @@ def encode_whole(kind: int, row: RowState) -> bytes:
 def encode_rows(kind: int, rows: Sequence[SlotId]) -> bytes:
     """A change that has nothing but rows; as several where they are many."""
     if len(rows) == 1:
-        return _ONE.pack(kind, 1, *rows[0])
+        return ONE_ROW.pack(kind, 1, *rows[0])
     return b"".join(_ROWS.pack(kind, len(some)) + _joined(some) for some in _slices(rows))
 
 
@@ -175,8 +152,10 @@ def encode_dated(kind: int, date: int, rows: Sequence[SlotId]) -> bytes:
 
 
 def encode_claim(lease_until: int, group: bytes, worker: bytes, rows: Sequence[SlotId]) -> bytes:
+    if len(rows) == 1:
+        return CLAIM_ONE.pack(CLAIM, lease_until, len(group), len(worker), 1, *rows[0]) + group + worker
     return b"".join(
-        _CLAIM.pack(CLAIM, lease_until, len(group), len(worker), len(some)) + group + worker + _joined(some) for some in _slices(rows)
+        _CLAIM.pack(CLAIM, lease_until, len(group), len(worker), len(some)) + _joined(some) + group + worker for some in _slices(rows)
     )
 
 
@@ -229,25 +208,20 @@ def _decoded(payload: bytes) -> tuple[int, list[Change]]:
 
 
 def _row(payload: bytes, at: int) -> tuple[Change, int]:
-    kind, slot, flags, priority, declaration, insertion, process, expiration, key_length, data_length = _INSERT.unpack_from(payload, at)
-    at += _INSERT.size
-    id, update, state, timeouts, attempts, failures = 0, insertion, 0, 0, 0, 0
-    if kind != INSERT:
-        id, update, state, timeouts, attempts, failures = _STATE.unpack_from(payload, at)
-        at += _STATE.size
-    middle, end = at + key_length, at + key_length + data_length
+    kind, slot = _KIND_SLOT.unpack_from(payload, at)
+    end = body_end(payload, at)
     if end > len(payload):
         raise Malformed(f"a row ends at byte {end}, and the record at byte {len(payload)}")
-    extras: dict[str, Any] = {}
-    key, data = payload[at:middle], payload[middle:end]
-    if flags & HAS_EXTRAS:
+    body, extras = payload[at:end], _NONE
+    id = update = state = 0
+    tries = NO_TRIES
+    if kind != INSERT:
+        id, update, state, *counted = _STATE.unpack_from(payload, end)
+        tries, end = Tries(*counted), end + _STATE.size
+    if body[_FLAGS] & HAS_EXTRAS:
         (length,) = _LENGTH.unpack_from(payload, end)
         extras, end = _decode(payload[end + 4 : end + 4 + length]), end + 4 + length
-    row = RowState(
-        *(slot, flags, priority, declaration, insertion, process, expiration, key, data),
-        *(id, update, state, timeouts, attempts, failures, extras),
-    )
-    return Change(kind, ((slot, id),), (), row), end
+    return Change(kind, ((slot, id),), (), WholeRow(slot, body, id, update, state, tries, extras)), end
 
 
 def _pairs(payload: bytes, at: int, count: int) -> tuple[list[SlotId], int]:
@@ -271,10 +245,9 @@ def _dated(payload: bytes, at: int) -> tuple[Change, int]:
 
 def _claim(payload: bytes, at: int) -> tuple[Change, int]:
     kind, until, group_length, worker_length, count = _CLAIM.unpack_from(payload, at)
-    at += _CLAIM.size
-    group, worker = payload[at : at + group_length], payload[at + group_length : at + group_length + worker_length]
-    rows, end = _pairs(payload, at + group_length + worker_length, count)
-    return Change(kind, rows, (until, group.decode(), worker.decode())), end
+    rows, at = _pairs(payload, at + _CLAIM.size, count)
+    middle, end = at + group_length, at + group_length + worker_length
+    return Change(kind, rows, (until, payload[at:middle].decode(), payload[middle:end].decode())), end
 
 
 def _fail(payload: bytes, at: int) -> tuple[Change, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headwater.queue import records
-from headwater.queue.columns import DEAD, HELD, PROCESSING, WAITING
+from headwater.queue.body import FOLLOW_UP, fields
+from headwater.queue.columns import PROCESSING, Extras
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import Change, decode_record
 
@@ -21,8 +22,16 @@ def replay(fold: QueueFold, sequence: int, payload: bytes) -> None:
 def _insert(fold: QueueFold, change: Change) -> None:
     row = change.row
     assert row is not None
-    fold.columns.grow(row.slot + 1)
-    fold.insert(*row[:9], row.extras)
+    _, slot, flags, priority, _, _, process, expiration, key, _ = fields(row.body)
+    fold.columns.grow(slot + 1)
+    if flags & FOLLOW_UP:
+        fold.insert_follow_up(slot, key, row.body)
+    else:
+        fold.insert(slot, key, row.body, priority, process)
+    if row.extras:
+        fold.columns.extras[slot] = Extras(**row.extras)
+    if expiration:
+        fold.expire_at(slot, expiration)
 
 
 def _write(fold: QueueFold, change: Change) -> None:
@@ -34,50 +43,49 @@ def _write(fold: QueueFold, change: Change) -> None:
 def _claim(fold: QueueFold, change: Change) -> None:
     until, group, worker = change.values
     for slot, id in change.rows:
-        if fold.holds(slot, id, WAITING, HELD):
+        if fold.holds(slot, id):
             fold.claim(slot, until, group, worker)
 
 
 def _done(fold: QueueFold, change: Change) -> None:
-    for slot, id in change.rows:
-        if fold.holds(slot, id, PROCESSING):
-            fold.done(slot)
+    for slot in _processed(fold, change):
+        fold.done(slot)
 
 
 def _extend(fold: QueueFold, change: Change) -> None:
-    for slot, id in change.rows:
-        if fold.holds(slot, id, PROCESSING):
-            fold.claims.extend(slot, fold.now, change.values[0])
+    for slot in _processed(fold, change):
+        fold.claims.extend(slot, fold.now, change.values[0])
 
 
 def _release(fold: QueueFold, change: Change) -> None:
-    for slot, id in change.rows:
-        if fold.holds(slot, id, PROCESSING):
-            fold.give_back(slot, change.values[0])
+    for slot in _processed(fold, change):
+        fold.give_back(slot, change.values[0])
 
 
 def _fail(fold: QueueFold, change: Change) -> None:
-    [(slot, id)] = change.rows
-    if fold.holds(slot, id, PROCESSING):
-        fold.fail(slot, *change.values)
+    for slot in _processed(fold, change):
+        fold.give_back(slot, change.values[0], failures=1, error=change.values[1])
 
 
 def _lose(fold: QueueFold, change: Change) -> None:
-    for slot, id in change.rows:
-        if fold.holds(slot, id, PROCESSING):
-            fold.lose(slot)
+    for slot in _processed(fold, change):
+        fold.give_back(slot, timeouts=1)
 
 
 def _die(fold: QueueFold, change: Change) -> None:
-    [(slot, id)] = change.rows
-    if fold.holds(slot, id, PROCESSING):
+    for slot in _processed(fold, change):
         fold.die(slot, *change.values)
 
 
 def _remove(fold: QueueFold, change: Change) -> None:
     for slot, id in change.rows:
-        if fold.holds(slot, id, WAITING, HELD, DEAD):
+        if fold.holds(slot, id) and fold.columns.states[slot] != PROCESSING:
             fold.remove(slot)
+
+
+def _processed(fold: QueueFold, change: Change) -> list[int]:
+    """The slots of the change's rows that are known to be processed."""
+    return [slot for slot, id in change.rows if fold.holds(slot, id) and fold.columns.states[slot] == PROCESSING]
 
 
 def _pause(fold: QueueFold, change: Change) -> None:

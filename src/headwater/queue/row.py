@@ -27,7 +27,7 @@ BINARY = 1
 """Forms of a row's data: the text of a JSON value, or any bytes."""
 
 
-class NewRow(msgspec.Struct, frozen=True, kw_only=True):
+class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A row as it is put. What is left out is taken from the queue's settings and from the server's clock."""
 
     key: bytes
@@ -47,7 +47,7 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True):
     """The version of the declaration that the data fit."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """A row of a queue as it is now."""
 
     id: int

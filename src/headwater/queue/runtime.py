@@ -184,7 +184,7 @@ class QueueRuntime:
         if self.log.broken:
             return
         fold = self.decisions.fold
-        date = min(fold.claims.leases.next_date() + 1, fold.expiries.next_date())
+        date = min(fold.claims.next_end() + 1, fold.expiries.next_date())
         if (self.waiting or self.events) and not fold.paused:
             date = min(date, fold.order.future.next_date())
         self._alarm.set(NEVER if date >= NEVER else date)

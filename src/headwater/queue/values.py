@@ -13,7 +13,7 @@ Reason = Literal["timeouts", "attempts", "given-up"]
 State = Literal["due", "future", "held", "processing"]
 
 
-class Put(NamedTuple):
+class Put(msgspec.Struct, frozen=True, gc=False):
     """What became of one row of a put."""
 
     id: int
@@ -27,7 +27,7 @@ class Put(NamedTuple):
     """This is the answer to an earlier put with the same idempotency key: nothing has changed now."""
 
 
-class ClaimedRow(NamedTuple):
+class ClaimedRow(msgspec.Struct, frozen=True, gc=False):
     """A row that a worker may process until `lease_until`, with it. The token proves it."""
 
     row: Row
@@ -35,7 +35,7 @@ class ClaimedRow(NamedTuple):
     lease_until: int
 
 
-class Claimed(NamedTuple):
+class Claimed(msgspec.Struct, frozen=True, gc=False):
     """What a claim has brought, and which of the tokens that came with it no longer count."""
 
     claims: list[ClaimedRow]

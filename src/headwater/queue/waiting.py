@@ -27,25 +27,25 @@ class WaitingClaims:
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._claims: dict[WaitingClaim, None] = {}
+        self.claims: dict[WaitingClaim, None] = {}
 
     def __len__(self) -> int:
-        return len(self._claims)
+        return len(self.claims)
 
     def add(self, claim: WaitingClaim, until: int) -> None:
         """Let a claim wait up to a date."""
         timer = self._timers.at(until, partial(self._over, claim))
-        self._claims[claim] = None
+        self.claims[claim] = None
         claim.future.add_done_callback(lambda _: timer.cancel())
 
     def remove(self, claim: WaitingClaim) -> None:
-        self._claims.pop(claim, None)
+        self.claims.pop(claim, None)
 
     def serve(self, decisions: Decisions) -> Served:
         """Claim due rows for those that wait, the longest first. The caller ends the record, and then tells them by `tell`."""
         served: Served = []
         empty: set[str] = set()
-        for claim in self._claims:
+        for claim in self.claims:
             if not decisions.fold.order.due and served:
                 break
             if claim.group in empty:
@@ -59,7 +59,7 @@ class WaitingClaims:
 
     def fail(self, error: Exception) -> None:
         """Nobody will ever serve them."""
-        for claim in list(self._claims):
+        for claim in list(self.claims):
             self.remove(claim)
             if not claim.future.done():
                 claim.future.set_exception(error)
