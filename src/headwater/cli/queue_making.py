@@ -67,7 +67,7 @@ def put(
         str | None,
         typer.Argument(metavar="KEY", help="The key of the row. Without it, standard input: a row a line, as JSON.", show_default=False),
     ] = None,
-    data: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON; what is none is stored as text.", show_default=False)] = None,
+    content: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON; what is none is stored as text.", show_default=False)] = None,
     priority: Annotated[
         int | None, typer.Option("--priority", metavar="N", help="0 first, 255 last; as the queue says unless given.")
     ] = None,
@@ -95,7 +95,7 @@ def put(
         _put_lines(queue, at)
         return
     with queue_at(at, queue) as one:
-        put = one.put(os.fsencode(key), _data(data), idempotency_key=idempotency_key, **options)
+        put = one.put(os.fsencode(key), _data(content), idempotency_key=idempotency_key, **options)
     if at.json:
         from headwater.queue.json_form import show_date
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.client.backend import Backend
 from headwater.client.put_batch import PutBatch
-from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, PutOutcome, QueueRow, claim_of, dead_of, outcome_of, row_of
+from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, QueueRow, claim_of, dead_of, put_of, row_of
 from headwater.client.queue_worker import QueueWorker
 from headwater.core.clock import Clock
 from headwater.core.errors import BadInput
@@ -22,7 +22,7 @@ from headwater.queue.requests import ClaimBody, FailedRow, checked_name, lease_o
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import given_settings
-from headwater.queue.values import Reason, State
+from headwater.queue.values import Put, Reason, State
 
 if TYPE_CHECKING:
     from headwater.client.queue_performer import QueuePerformer
@@ -105,7 +105,7 @@ class OneQueue:
         insertion_date: GivenDate | None = None,
         lane: str | None = None,
         idempotency_key: str | None = None,
-    ) -> PutOutcome:
+    ) -> Put:
         """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
         process date, the smallest priority.
 
@@ -118,24 +118,24 @@ class OneQueue:
         )  # fmt: skip
         near = self._near()
         if near is not None and self._performer is not None:
-            return PutOutcome(*(await self._performer.put_here(near, (row,), idempotency_key or ""))[0])
+            return (await self._performer.put_here(near, (row,), idempotency_key or ""))[0]
         if idempotency_key is None:
-            return outcome_of(await self._puts.put(row))
+            return put_of(await self._puts.put(row))
         return (await self._put([row], idempotency_key))[0]
 
     async def put_many(
         self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None
-    ) -> list[PutOutcome]:
+    ) -> list[Put]:
         """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
         made = [_row_from(row) for row in rows]
         near = self._near()
         if near is not None and self._performer is not None:
-            return [PutOutcome(*put) for put in await self._performer.put_here(near, made, idempotency_key or "")]
+            return await self._performer.put_here(near, made, idempotency_key or "")
         return await self._put(made, idempotency_key)
 
-    async def _put(self, rows: Sequence[NewRow], idempotency: str | None) -> list[PutOutcome]:
+    async def _put(self, rows: Sequence[NewRow], idempotency: str | None) -> list[Put]:
         answer = await self._backend.ask(ask.PUT, requests.PutRows(queue=self.name, rows=rows, idempotency=idempotency))
-        return [outcome_of(put) for put in PutBatch.puts(answer)]
+        return [put_of(put) for put in PutBatch.puts(answer)]
 
     # -- claiming ---------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class OneQueue:
                 near, n, lease=lease_of(lease), wait=duration_of(wait, "wait"), group=group, worker=worker,
                 done=done, fail=[one.failure() for one in fail], extend=extend, release=release,
             )  # fmt: skip
-            return Exchanged([Claim(row, token, until, self.exchange) for row, token, until in claimed.claims], claimed.stale)
+            return Exchanged([Claim(one.row, one.token, one.lease_until, self.exchange) for one in claimed.claims], claimed.stale)
         body = ClaimBody(
             n=n, lease=lease, wait=wait, group=group, worker=worker,
             done=list(done), fail=list(fail), extend=list(extend), release=list(release),

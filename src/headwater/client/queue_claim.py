@@ -13,7 +13,7 @@ from headwater.queue.handling import Backoff, GiveUp, Retry, duration_of
 from headwater.queue.json_form import data_of, read_date, read_row, show_claim, show_dead, show_row, shown_key
 from headwater.queue.requests import FailedRow
 from headwater.queue.row import Row, Status
-from headwater.queue.values import ClaimedRow, DeadRow, Outcome, Reason
+from headwater.queue.values import ClaimedRow, DeadRow, Put, Reason
 
 _TEXT = 2000  # characters of an error
 
@@ -141,19 +141,6 @@ class DeadQueueRow(QueueRow):
         return show_dead(self._dead)
 
 
-class PutOutcome(NamedTuple):
-    """What became of a row that was put: `inserted`, `merged` into the waiting row of its key, `follow-up` of the row that is being
-    processed, `stale` (older than what is there) or `ignored`."""
-
-    id: int
-    outcome: Outcome
-    process_date: int
-    raised: bool = False
-    """The given process date lay before the insertion date, and was raised to it."""
-    replayed: bool = False
-    """An earlier put under the same idempotency key had done it."""
-
-
 class Exchanged(NamedTuple):
     """What a claim call has brought: rows, and which of the tokens that it told of no longer count."""
 
@@ -246,7 +233,7 @@ def dead_of(shown: ShownDeadRow) -> DeadQueueRow:
     return DeadQueueRow(DeadRow(read_row(shown), shown.reason, read_date(shown.date, "date"), shown.error, shown.worker))
 
 
-def outcome_of(put: RowPut) -> PutOutcome:
-    return PutOutcome(
+def put_of(put: RowPut) -> Put:
+    return Put(
         put.id, put.outcome, 0 if put.process_date is None else read_date(put.process_date, "process_date"), put.raised, put.replayed
     )

@@ -161,7 +161,7 @@ class QueueWorker:
                 call = None if call is not None and call.done() else call
                 settling = None if settling is not None and settling.done() else settling
                 self._end_late_rows()
-                if call is None and self._over():
+                if call is None and settling is None and self._over():
                     return
                 free = 0 if self._stopping else self._rows.free
                 if call is None and (self._rows.finished or (free and not (self._drain and self._empty and self._rows.busy))):

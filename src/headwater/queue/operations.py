@@ -175,7 +175,6 @@ CLAIM = Operation(
     answer=answers.RowsClaimed,
     role=Role.WRITER,
     changes=True,
-    patience=None,
     says="Claim rows for a while; before that, say what became of others. A stale token never spoils the rest.",
     statuses={200: "The claimed rows, and the stale ones of the given tokens.", 204: "No row, and no stale token."},
     content={"application/json": {"$struct": requests.ClaimBody}},

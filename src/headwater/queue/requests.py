@@ -168,6 +168,9 @@ class ClaimRows(QueueRequest, frozen=True, kw_only=True):
         found = None if self.prefer is None else _WAIT.search(self.prefer)
         return 0 if found is None else _waited(int(found[1]) * 1000)
 
+    def waits(self) -> float:
+        return self.wait_ms / 1000 if self.body.n else 0.0
+
     @property
     def lease_ms(self) -> int | None:
         """Errors: `BadInput`."""

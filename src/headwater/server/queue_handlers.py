@@ -101,7 +101,7 @@ class QueueHandlers:
         finally:
             gone.cancel()
             claiming.cancel()  # what would be claimed for a client that is gone is released
-        return Response(_claimed(claimed), 200, media_type="application/json") if any(claimed) else Response(status_code=204)
+        return Response(_claimed(claimed), 200, media_type="application/json") if claimed.claims or claimed.stale else Response(status_code=204)
 
     def claim_hot(self, call: HotCall) -> HotAnswer | None:
         """`claim` on the hot path, for a queue that is open and a valid body."""
@@ -138,7 +138,7 @@ class QueueHandlers:
 
 def _hot(answer: Awaitable[T], encode: Callable[[T], bytes]) -> HotAnswer:
     """A call's answer on the hot path, without a task where the call needs none. What nobody gets is called back."""
-    if isinstance(answer, Answer):
+    if isinstance(answer, Answer | RecalledAnswer):
         value: T = answer.value
         recall = partial(answer.recall, value) if isinstance(answer, RecalledAnswer) else None
         return HotAnswer(answer.future, lambda _: encode(value), recall)
@@ -155,6 +155,6 @@ def _many_put(puts: list[Put]) -> bytes:
 
 
 def _claimed(claimed: Claimed) -> bytes:
-    if not any(claimed):
+    if not claimed.claims and not claimed.stale:
         return b""
     return json.encode(RowsClaimed(claims=[show_claim(claim) for claim in claimed.claims], stale=claimed.stale))
