@@ -11,7 +11,7 @@ import msgspec
 T = TypeVar("T")
 
 
-class Answer(msgspec.Struct, Generic[T]):
+class Answer(msgspec.Struct, Generic[T], eq=False):
     """What a call gives, once the future of its record has ended. Errors: those of the future."""
 
     future: asyncio.Future[int]
@@ -22,7 +22,7 @@ class Answer(msgspec.Struct, Generic[T]):
         return self.value
 
 
-class RecalledAnswer(msgspec.Struct, Generic[T]):
+class RecalledAnswer(msgspec.Struct, Generic[T], eq=False):
     """An answer that must reach its caller: where the caller gives up before it is there, `recall` is called with it."""
 
     future: asyncio.Future[int]

@@ -23,7 +23,6 @@ from headwater.wal.view import RegionView
 
 T = TypeVar("T")
 Change = Callable[[CatalogueFold], Awaitable[tuple[Sequence[bytes], T]]]
-TOPICS = region_topics(NAMESPACE, CATALOGUE_REGION)
 
 
 class Catalogue:
@@ -34,8 +33,9 @@ class Catalogue:
     """
 
     def __init__(self, log: Log, regions: RegionManager, *, keeps: bool) -> None:
-        """`regions`: of the namespace `queue`. `keeps`: this process serves, and stays the owner after a change."""
+        """`regions`: of the namespace of queues. `keeps`: this process serves, and stays the owner after a change."""
         self._log, self._regions, self._keeps = log, regions, keeps
+        self.topics = region_topics(regions.namespace, CATALOGUE_REGION)
         self._changing = asyncio.Lock()
         self._owned: tuple[Region, CatalogueFold] | None = None
         self._seen: tuple[tuple[str, Bounds], CatalogueFold] | None = None
@@ -62,11 +62,11 @@ class Catalogue:
     def _look(self) -> CatalogueFold:
         """The queues by the log alone, whoever owns the catalogue. Nobody changes what this returns. Blocking."""
         try:
-            place = self._log.topic(TOPICS.data).generation, self._log.bounds(TOPICS.data, 0)
+            place = self._log.topic(self.topics.data).generation, self._log.bounds(self.topics.data, 0)
         except UnknownTopic:
             return CatalogueFold()
         if self._seen is None or self._seen[0] != place:
-            self._seen = place, stored_catalogue(self._log)
+            self._seen = place, stored_catalogue(self._log, self.topics.namespace)
         return self._seen[1]
 
     # -- changing -----------------------------------------------------------------------------------------------
@@ -108,10 +108,10 @@ class Catalogue:
         self._owned = region, CatalogueFold(carried)
 
 
-def stored_catalogue(log: Log) -> CatalogueFold:
+def stored_catalogue(log: Log, namespace: str = NAMESPACE) -> CatalogueFold:
     """The queues by the log alone, whoever owns the catalogue. Blocking. Errors: `Damaged`."""
     try:
-        _, entries = RegionView(log, TOPICS).table(CATALOGUE_TABLE)
+        _, entries = RegionView(log, region_topics(namespace, CATALOGUE_REGION)).table(CATALOGUE_TABLE)
     except RegionNotFound:
         return CatalogueFold()
     return CatalogueFold(entry.payload for entry in entries)

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 
 from headwater.core.errors import HeadwaterError
 from headwater.log import Log, Watching
-from headwater.queue.catalogue import TOPICS
 
 _logger = logging.getLogger("headwater.queue")
 
@@ -16,18 +15,19 @@ _logger = logging.getLogger("headwater.queue")
 class CatalogueWatch:
     """Calls `changed` after each change of the catalogue, one call at a time, from its making to `stop`. Belongs to one event loop."""
 
-    def __init__(self, log: Log, changed: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, log: Log, topic: str, changed: Callable[[], Awaitable[None]]) -> None:
+        """`topic`: that of the catalogue."""
         self._changed, self._loop = changed, asyncio.get_running_loop()
         self._rung = asyncio.Event()
-        self._task = asyncio.create_task(self._run(log))
+        self._task = asyncio.create_task(self._run(log, topic))
 
     async def stop(self) -> None:
         """End; a call under way is finished first. Stopping twice is no error."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _run(self, log: Log) -> None:
-        watching = await asyncio.to_thread(log.watch, TOPICS.data, 0, self._ring)
+    async def _run(self, log: Log, topic: str) -> None:
+        watching = await asyncio.to_thread(log.watch, topic, 0, self._ring)
         try:
             await self._look()  # what was changed before the watch began
             while True:

@@ -29,7 +29,9 @@ _made = tuple.__new__  # of a NamedTuple: without the function in Python that ch
 class Claims:
     """The claims, by slot and by token."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: int = 0) -> None:
+        """`table`: of the queue. No other queue has had it, so that no token of a deleted queue fits one that was created again."""
+        self._table = f"-{table}" if table else ""
         self.by_slot: dict[int, Claim] = {}
         self.by_token: dict[str, int] = {}
         self._fast: dict[str, int] = {}  # by consumer group: rows below the slow band that it processes
@@ -43,7 +45,7 @@ class Claims:
 
     def add(self, slot: int, sequence: int, start: int, until: int, group: str, worker: str, fast: bool) -> str:
         """A row was claimed, by the record of this sequence; return the token. `fast`: it is below the slow band."""
-        token = f"{slot}-{sequence}"
+        token = f"{slot}-{sequence}{self._table}"
         self.by_token[token] = slot
         self.by_slot[slot] = _made(Claim, (sequence, start, until, group, worker, fast))
         if fast:
@@ -59,7 +61,7 @@ class Claims:
     def remove(self, slot: int) -> Claim:
         """A row is no longer processed."""
         claim = self.by_slot.pop(slot)
-        del self.by_token[f"{slot}-{claim.sequence}"]
+        del self.by_token[f"{slot}-{claim.sequence}{self._table}"]
         if claim.fast:
             left = self._fast[claim.group] - 1
             if left:

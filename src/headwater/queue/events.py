@@ -18,14 +18,16 @@ class QueueEvents:
 
     def __init__(self) -> None:
         self._listeners: set[asyncio.Queue[QueueEvent | None]] = set()
+        self._due = 0  # rows that were due when it was last said
 
     def __len__(self) -> int:
         return len(self._listeners)
 
     def due(self, now: int, count: int) -> None:
-        """Rows have become due: one event for all of a moment."""
-        if self._listeners:
-            self._tell(QueueEvent("due", now, count=count))
+        """So many rows are due: one event for all that have become so since, by their date, by a put, or because they came back."""
+        more, self._due = count - self._due, count
+        if more > 0 and self._listeners:
+            self._tell(QueueEvent("due", now, count=more))
 
     def died(self, decisions: Decisions) -> None:
         """Rows were given up."""
@@ -34,10 +36,15 @@ class QueueEvents:
             if death is not None:
                 self._tell(QueueEvent("dead", death.date, id, key_of(decisions.fold.columns.bodies[death.slot]), REASONS[death.reason]))
 
-    async def listen(self) -> AsyncIterator[QueueEvent]:
-        """Events from now on, to the end of the queue."""
+    def listen(self, due: int) -> AsyncIterator[QueueEvent]:
+        """Events from this call on, to the end of the queue. `due`: how many rows are due now."""
+        if not self._listeners:
+            self._due = due
         unread: asyncio.Queue[QueueEvent | None] = asyncio.Queue(_MOST)
-        self._listeners.add(unread)
+        self._listeners.add(unread)  # here, and not when the first event is asked for: what happens between is no secret
+        return self._unread(unread)
+
+    async def _unread(self, unread: asyncio.Queue[QueueEvent | None]) -> AsyncIterator[QueueEvent]:
         try:
             while (event := await unread.get()) is not None:
                 yield event

@@ -59,13 +59,13 @@ class _NoOrder:
 class QueueFold:
     """The rows of a queue. Begin a record, make its changes, end it."""
 
-    def __init__(self, next: int = 1) -> None:
-        """`next`: the sequence of the first record to come."""
+    def __init__(self, next: int = 1, *, table: int = 0) -> None:
+        """`next`: the sequence of the first record to come. `table`: in which they lie; it is part of the tokens."""
         self.columns = RowColumns()
         self.by_key: dict[bytes, int] = {}
         self.follow_ups: dict[bytes, int] = {}
         """The rows that wait while the row of their key is processed."""
-        self.claims = Claims()
+        self.claims = Claims(table)
         self.deaths: dict[int, Death] = {}
         self.answers: dict[str, Answered] = {}
         self.homes = Homes(next)

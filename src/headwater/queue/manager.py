@@ -22,7 +22,6 @@ from headwater.queue.declaration import Declaration, read_declaration
 from headwater.queue.metrics import QueueReading
 from headwater.queue.placement import QueueWish, changed_entry, new_entry
 from headwater.queue.queue import Queue, open_queue
-from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.requests import checked_name
 from headwater.queue.settings import QUEUE_SECTION, QueueSettings
 from headwater.queue.settings_form import given_settings
@@ -54,7 +53,7 @@ class QueueManager:
     """
 
     def __init__(self, log: Log, regions: RegionManager, *, clock: Clock, settings: Settings | None = None, serves: bool = False) -> None:
-        """`regions`: of the namespace `queue`. `settings`: with the defaults of new queues. `serves`: others can reach this process."""
+        """`regions`: of the namespace of queues. `settings`: with the defaults of new queues. `serves`: others can reach this process."""
         self._log, self._regions, self._clock, self._settings = log, regions, clock, settings or Settings()
         self.catalogue = Catalogue(log, regions, keeps=serves)
         self._timers = Timers(clock)
@@ -111,7 +110,7 @@ class QueueManager:
         raise AssertionError("the last try returns or raises")
 
     async def _create(self, wish: QueueWish, *, dry_run: bool) -> tuple[QueueEntry, bool]:
-        taken = {topics.region for topics, _ in await asyncio.to_thread(region_list, self._log, NAMESPACE)}
+        taken = {topics.region for topics, _ in await asyncio.to_thread(region_list, self._log, self._regions.namespace)}
 
         def planned(fold: CatalogueFold) -> tuple[QueueEntry, bool]:
             found, now = fold.entries.get(wish.name), self._clock.now_ms()
@@ -254,7 +253,7 @@ class QueueManager:
 
     def _watched(self) -> None:
         if self._watch is None and not self._closed:
-            self._watch = CatalogueWatch(self._log, self._look_again)
+            self._watch = CatalogueWatch(self._log, self.catalogue.topics.data, self._look_again)
 
     async def _look_again(self) -> None:
         """Somebody has changed the catalogue: use the new settings, and close what is deleted."""

@@ -319,7 +319,7 @@ class Queue:
 
     def listen(self) -> AsyncIterator[QueueEvent]:
         """Rows that become due and rows that die, from now on. A listener that does not keep up misses events."""
-        listening = self._runtime.events.listen()
+        listening = self._runtime.events.listen(self._runtime.decisions.fold.order.due)
         self._runtime.set_alarm()
         return listening
 

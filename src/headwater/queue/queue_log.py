@@ -160,7 +160,7 @@ async def folded(region: Region, table: int, clock: Clock) -> QueueFold:
     """The fold of a table's live records. Errors: `Damaged` for a record that cannot be read."""
     known = region.look(lambda meta: meta.tables.get(table) and (meta.tables[table].marked, meta.tables[table].next))
     first, following = known or (1, 1)
-    fold = QueueFold(first)
+    fold = QueueFold(first, table=table)
     reader = region.read(table, batch=_BATCH)
     while entries := await reader.next_batch():
         await asyncio.to_thread(_replay, fold, entries, region)

@@ -35,6 +35,7 @@ class QueueRuntime:
         self._carrier = Carrier(self, timers)
         self._loop = asyncio.get_running_loop()
         self._serving = False  # a serve is scheduled
+        self._orphans: list[ClaimedRow] = []  # claims that reach nobody, of a record that may be in the log
         log.on_settled, log.on_end = self._settled, self._ended
         self._settled()
 
@@ -126,15 +127,15 @@ class QueueRuntime:
             future.add_done_callback(partial(self._tell, served))
 
     def _tell(self, served: Served, written: asyncio.Future[int]) -> None:
-        error = None if written.cancelled() else written.exception()
+        if written.exception() is not None:  # they wait on; what was claimed all the same is released once the log is folded anew
+            self._orphans += [claimed for _, rows in served for claimed in rows]
+            self.waiting.put_back([claim for claim, _ in served])
+            return
         for claim, rows in served:
             if claim.future.done():  # its caller has given up
-                if error is None:
-                    self.give_back(rows)
-            elif error is None:
-                claim.future.set_result(rows)
+                self.give_back(rows)
             else:
-                claim.future.set_exception(error)
+                claim.future.set_result(rows)
 
     def give_back(self, rows: list[ClaimedRow]) -> None:
         """Release claims that reach nobody."""
@@ -175,7 +176,7 @@ class QueueRuntime:
             self._advance(now)
         due = 0 if self.log.broken else self.decisions.fold.order.promote(now)
         if due:
-            self.events.due(now, due)
+            self.events.due(now, self.decisions.fold.order.due)
             self.wake()
         self.set_alarm()
 
@@ -192,7 +193,12 @@ class QueueRuntime:
     # -- after each commit, and at the end -----------------------------------------------------------------------------------
 
     def _settled(self) -> None:
-        """Once for all calls that were committed together."""
+        """Once for all calls that were committed together; and when the log was folded anew, before any other call."""
+        if self._orphans:
+            orphans, self._orphans = self._orphans, []
+            self.give_back(orphans)
+        if self.events:
+            self.events.due(self.now_ms(), self.decisions.fold.order.due)
         self.set_alarm()
         self._carrier.look()
         self.wake()

@@ -131,7 +131,7 @@ def stored_fold(log: Log, entry: QueueEntry, *, now: int) -> QueueFold:
     """A queue as its log has it, whoever owns it. Blocking. Errors: `RegionNotFound`, `Damaged`."""
     topics = region_topics(NAMESPACE, entry.region)
     following, entries = RegionView(log, topics).table(entry.table)
-    fold = QueueFold(entries[0].sequence if entries else following)
+    fold = QueueFold(entries[0].sequence if entries else following, table=entry.table)
     for one in entries:
         try:
             replay(fold, one.sequence, one.payload)

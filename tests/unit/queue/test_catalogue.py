@@ -10,7 +10,7 @@ import pytest
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import NotOwner, UnknownQueue
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.queue.catalogue import TOPICS, Catalogue
+from headwater.queue.catalogue import Catalogue
 from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry, encode_deletion, encode_entry
 from headwater.testing.clock import ManualClock
 from headwater.wal.manager import RegionManager
@@ -109,11 +109,11 @@ async def test_a_decision_that_raises_or_writes_nothing_changes_nothing(make: Ma
         return [], sorted(fold.entries)
 
     await add(catalogue, "pages")
-    end = catalogue._log.bounds(TOPICS.data, 0).end
+    end = catalogue._log.bounds(catalogue.topics.data, 0).end
     with pytest.raises(UnknownQueue):
         await catalogue.change(refuses)
     assert await catalogue.change(sees) == ["pages"]
-    assert catalogue._log.bounds(TOPICS.data, 0).end == end
+    assert catalogue._log.bounds(catalogue.topics.data, 0).end == end
 
 
 async def test_outdated_records_are_forgotten(make: Make) -> None:

@@ -8,10 +8,10 @@ import pytest
 from headwater.core.errors import Unavailable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
-from headwater.queue.catalogue import TOPICS
 from headwater.queue.catalogue_watch import CatalogueWatch
 
 pytestmark = pytest.mark.anyio
+TOPIC = "queue_data_0"
 
 
 class Looks:
@@ -35,33 +35,33 @@ class Looks:
 
 async def test_every_change_is_looked_at_from_the_beginning_to_the_stop(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(TOPICS.data)
+        log.create_topic(TOPIC)
         looks = Looks()
-        watch = CatalogueWatch(log, looks)
+        watch = CatalogueWatch(log, TOPIC, looks)
         await looks.reach(1)
-        log.append(TOPICS.data, 0, [Record(b"k", b"v")])
+        log.append(TOPIC, 0, [Record(b"k", b"v")])
         await looks.reach(2)
         looks.fail = True
-        log.append(TOPICS.data, 0, [Record(b"k", b"v")])
+        log.append(TOPIC, 0, [Record(b"k", b"v")])
         await looks.reach(3)
         looks.fail = False
-        log.append(TOPICS.data, 0, [Record(b"k", b"v")])  # a look that fails does not end the others
+        log.append(TOPIC, 0, [Record(b"k", b"v")])  # a look that fails does not end the others
         await looks.reach(4)
         await watch.stop()
         await watch.stop()
         before = looks.count
-        log.append(TOPICS.data, 0, [Record(b"k", b"v")])
+        log.append(TOPIC, 0, [Record(b"k", b"v")])
         await asyncio.sleep(0)
         assert looks.count == before
 
 
 async def test_it_ends_with_the_catalogue(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic(TOPICS.data)
+        log.create_topic(TOPIC)
         looks = Looks()
-        watch = CatalogueWatch(log, looks)
+        watch = CatalogueWatch(log, TOPIC, looks)
         await looks.reach(1)
-        log.delete_topic(TOPICS.data)
+        log.delete_topic(TOPIC)
         async with asyncio.timeout(30):
             await asyncio.wait({watch._task})
         await watch.stop()
