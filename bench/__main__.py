@@ -25,6 +25,7 @@ from bench.kafka import kafka
 from bench.pipelines import pipelines
 from bench.place import Place
 from bench.processes import processes
+from bench.queue import queue
 from bench.remote import remote
 from bench.reopening import reopen
 from bench.report import as_json, line, table
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "compaction": compaction,
     "waiting": waiting,
     "wal": wal,
+    "queue": queue,
     "kafka": kafka,
     "spark": spark,
     "sql": sql_ways,

@@ -34,6 +34,10 @@ class Sizes:
     live: int  # of them, those that are not flushed
     marks: int  # while writes are timed
     memory: int  # documents of a run whose memory is watched; a second one has four times as many
+    queued: int  # rows of a queue that is opened again
+    finished: int  # rows that went through it before
+    future: int  # rows of a queue that are not due
+    jobs: int  # rows per round that workers finish, beside other queues
 
     @property
     def few(self) -> int:
@@ -72,6 +76,10 @@ FULL = Sizes(
     live=1_000_000,
     marks=1000,
     memory=1_000_000,
+    queued=1_000_000,
+    finished=10_000_000,
+    future=100_000,
+    jobs=20_000,
 )
 QUICK = Sizes(
     name="quick",
@@ -99,6 +107,10 @@ QUICK = Sizes(
     live=200_000,
     marks=300,
     memory=200_000,
+    queued=100_000,
+    finished=1_000_000,
+    future=100_000,
+    jobs=4_000,
 )
 TINY = Sizes(
     name="tiny",
@@ -126,4 +138,8 @@ TINY = Sizes(
     live=100,
     marks=10,
     memory=300,
+    queued=300,
+    finished=1_000,
+    future=200,
+    jobs=100,
 )

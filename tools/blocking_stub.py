@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,28 @@ from headwater.client.log import AsyncLog
 from headwater.wire.part import load
 
 STUB = Path(blocking.__file__).with_suffix(".pyi")
+_ALSO = ("headwater.client.queue_claim", "headwater.client.queue_worker")  # modules whose classes the door's objects return
 _ITERATORS = ("AsyncIterator", "AsyncGenerator")
+_WITH = """
+def __enter__(self) -> Self: ...
+def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
+"""
 _HEAD = '"""Types of the blocking door. Written by `python -m tools.blocking_stub`; a test compares the two."""\n\n'
 
 
 def text() -> str:
     """The stub as it should be."""
     doors: dict[str, type] = {part.door: AsyncLog if part.door == "log" else load(part.offers) for part in parts.PARTS}
-    modules = {inspect.getmodule(kind): None for kind in doors.values()}
+    modules = {**{inspect.getmodule(kind): None for kind in doors.values()}, **{import_module(name): None for name in _ALSO}}
     trees = {module: ast.parse(inspect.getsource(module)) for module in modules if module is not None}
-    names = {node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef) and _awaits(node)}
+    classes = [node for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    names = {node.name for node in classes if _awaits(node)}
+    plain = {node.name for node in classes} - names
     lines = [_HEAD, "from __future__ import annotations\n", *_imports(trees.values()), ""]
     for tree in trees.values():
-        lines += [ast.unparse(_Blocking(names).visit(node)) for node in tree.body if isinstance(node, ast.ClassDef) and node.name in names]
+        lines += [
+            ast.unparse(_Blocking(names, plain).visit(node)) for node in tree.body if isinstance(node, ast.ClassDef) and node.name in names
+        ]
     lines.append(_door({door: f"Blocking{kind.__name__.removeprefix('Async')}" for door, kind in doors.items()}))
     return _formatted("\n".join(lines))
 
@@ -56,8 +66,9 @@ def _awaits(node: ast.ClassDef) -> bool:
 class _Blocking(ast.NodeTransformer):
     """A class of the door as it is for plain code."""
 
-    def __init__(self, names: set[str]) -> None:
-        self._names = names
+    def __init__(self, names: set[str], plain: set[str]) -> None:
+        """`names`: the classes that have blocking ones. `plain`: those without async methods, which stay as they are."""
+        self._names, self._plain = names, plain
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         body: list[ast.stmt] = [one for one in node.body[:1] if isinstance(one, ast.Expr)]
@@ -67,7 +78,10 @@ class _Blocking(ast.NodeTransformer):
                     body += _attributes(one)
                 elif not one.name.startswith("_") or one.name in ("__getitem__", "__iter__", "__call__", "__aiter__"):
                     body.append(self._method(one))
-        return ast.ClassDef(name=self._named(node.name), bases=[], keywords=[], body=body, decorator_list=[])
+                elif one.name == "__aenter__":
+                    body += ast.parse(_WITH).body
+        bases = [base for base in node.bases if isinstance(base, ast.Name) and base.id in self._plain]
+        return ast.ClassDef(name=self._named(node.name), bases=list(bases), keywords=[], body=body, decorator_list=[])
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
         said: list[ast.stmt] = [one for one in node.body[:1] if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]

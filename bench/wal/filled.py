@@ -16,7 +16,8 @@ from headwater.cluster.local import LocalOwnership
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.wal.layout import EMPTY, KEY_LENGTH, RecordKind
-from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import PART, region_topics
 
 TOPICS = region_topics("wal", 7)

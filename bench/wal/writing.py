@@ -19,7 +19,8 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.group_commit import Appender
 from headwater.log.record import Record
 from headwater.wal.layout import EMPTY, KEY_LENGTH
-from headwater.wal.region import Region, create_region
+from headwater.wal.region import Region
+from headwater.wal.region_creation import create_region
 
 _LEAST = {1: 0.9, 64: 0.85, 1024: 0.7}  # callers → least ratio
 _EACH = {1: 25, 64: 40, 1024: 20}  # callers → writes of each in a round: short rounds see the same moods of the disk on both sides

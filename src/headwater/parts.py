@@ -8,11 +8,12 @@ from typing import Any
 from headwater.core.sections import NamedSection, Section
 from headwater.log.operations import LOG
 from headwater.pipeline.operations import PIPELINES
+from headwater.queue.operations import QUEUE
 from headwater.wal.operations import WAL
 from headwater.wire.operation import Operation
 from headwater.wire.part import PartDefinition
 
-PARTS: tuple[PartDefinition, ...] = (LOG, PIPELINES, WAL)
+PARTS: tuple[PartDefinition, ...] = (LOG, PIPELINES, WAL, QUEUE)
 
 
 def part_named(name: str) -> PartDefinition:

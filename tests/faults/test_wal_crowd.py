@@ -24,7 +24,8 @@ from headwater.log.record import Record, TopicSettings
 from headwater.testing.faults import FailingFiles
 from headwater.testing.wal_history import RegionHistory, live
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import create_region, open_region
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 2**64 - 1)

@@ -17,7 +17,8 @@ from headwater.log.record import TopicSettings
 from headwater.testing.faults import DyingFiles, FailingFiles
 from headwater.testing.wal_model import RegionModel
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import create_region, open_region
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 7)

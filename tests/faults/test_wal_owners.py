@@ -19,7 +19,8 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 7)

@@ -16,7 +16,8 @@ from headwater.core.files import Files, boot_id
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.repair import repair
 from headwater.log.record import TopicSettings
-from headwater.wal.region import create_region, open_region
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.verification import verify
 from headwater.wal.view import RegionView

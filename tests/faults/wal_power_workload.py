@@ -16,7 +16,8 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.wal_history import live
-from headwater.wal.region import create_region, open_region
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 7)

@@ -21,7 +21,8 @@ from headwater.log.kafka.log import KafkaLog
 from headwater.spark import session
 from headwater.spark.ranges import Range, Runner
 from headwater.testing.log_ground import fresh
-from headwater.wal.region import create_region, open_region
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 if TYPE_CHECKING:

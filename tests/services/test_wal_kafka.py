@@ -22,7 +22,8 @@ from headwater.testing.wal_ground import rows
 from headwater.testing.wal_history import RegionHistory, live
 from headwater.wal.layout import RecordKind, encode_key, encode_meta_key
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 OWNER = Path(__file__).with_name("wal_owner.py")

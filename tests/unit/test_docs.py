@@ -16,6 +16,8 @@ from headwater.core.config import NOT_SETTINGS, load
 from headwater.core.errors import HeadwaterError
 from headwater.core.metrics import Metrics, SinkReading
 from headwater.core.settings import every_setting
+from headwater.queue.metrics import QueueMetrics, QueueReading
+from headwater.queue.values import Counts, QueueStatistics
 from headwater.wal.metrics import RegionReading, WalMetrics
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -190,6 +192,10 @@ def test_every_metric_is_documented_with_type_and_labels() -> None:
     wal = WalMetrics()
     wal.read = lambda: [RegionReading("wal", 7, 1, 1, 1, 1)]
     metrics.add(wal)
+    queue = QueueMetrics()
+    numbers: dict[str, Any] = dict.fromkeys(QueueStatistics.__struct_fields__, 1)
+    queue.read = lambda: [QueueReading("pages", 2000, QueueStatistics(**{**numbers, "counts": Counts(1, 1, 1, 1, 1)}))]
+    metrics.add(queue)
     real = {}
     for family in metrics.registry.collect():
         if family.name.startswith("headwater_"):

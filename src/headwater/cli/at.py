@@ -29,7 +29,7 @@ SERVER = "HEADWATER_SERVER"
 NO_SERVER = "none"
 _PATIENCE = 2.5  # seconds after which a server that says nothing is told of
 _WAITS = 5.0  # and after which a command no longer waits for it
-_COMMAND = re.compile(r"(`|^ *)headwater ((?:log|pipeline|wal) (?!about|init|test)(?![^`\n]*--help)[^`\n]+)", re.MULTILINE)
+_COMMAND = re.compile(r"(`|^ *)headwater ((?:log|pipeline|wal|queue) (?!about|init|test)(?![^`\n]*--help)[^`\n]+)", re.MULTILINE)
 _FILES = re.compile(r"log (?:check|repair|import)|pipeline run")  # commands that have no --server
 
 
@@ -82,6 +82,21 @@ class At:
                 door.close()
                 raise
             door.close()
+
+    def place(self, *, changes: bool) -> tuple[str, Settings]:
+        """Where the data are, an address or a directory, for a command that opens the door itself; and the settings.
+
+        Errors: those of `door`.
+        """
+        import msgspec
+
+        where, loaded = self.named_server(), self._loaded()
+        if where is None:
+            self._there(loaded.settings, creates=False)
+            self._past_server(changes=changes)
+            self._look_at_server(loaded.settings.data.absolute(), changes=changes, waits=True)
+        data = loaded.settings.data.absolute()
+        return where or str(data), msgspec.structs.replace(loaded.settings, data=data)
 
     def _past_server(self, *, changes: bool) -> bool:
         """Whether `--server none` asks to read past the directory's server. Errors: usage, where a command changes something past it.

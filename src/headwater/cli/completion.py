@@ -1,4 +1,4 @@
-"""Shell completion: names of topics, pipelines, sinks, adaptors, regions and tables, looked up where the command would look.
+"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables and queues, looked up where the command would look.
 
 After any error it offers nothing.
 """
@@ -35,6 +35,7 @@ sinks = _completing(lambda hw, words: (one.sink for one in hw.pipelines[words["n
 
 
 regions = _completing(lambda hw, words: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
+queues = _completing(lambda hw, words: (one.queue for one in hw.queue.list()))
 wal_tables = _completing(lambda hw, words: _tables_of(hw, words["region"]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headwater.client.job import Job
 from headwater.wire.operation import Operation, R
@@ -31,6 +31,10 @@ class Backend(ABC):
     @abstractmethod
     async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
         """Start an operation as a job, without waiting for its end."""
+
+    def performer_here(self, part: str) -> Any | None:
+        """The performer of a part in this process, for calls that cost less than finding their way; None where a server performs."""
+        return None
 
     @abstractmethod
     async def aclose(self) -> None:

@@ -252,10 +252,12 @@ class _Loop:
                 self.call(close)
 
     def wrapped(self, value: Any) -> Any:
-        """The value itself, or a blocking wrapper of an object with async methods."""
+        """The value itself, or a blocking wrapper of an object with async methods; of a list, of each of its items."""
         if inspect.isasyncgen(value):
             return self.iterate(value)
         kind: type = type(value)
+        if kind is list and value and _wrapper(type(value[0])) is not None:
+            return [self.wrapped(item) for item in value]
         wrapper = _wrapper(kind)
         return value if wrapper is None else wrapper(value, self)
 

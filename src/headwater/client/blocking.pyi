@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from headwater.client.door import Headwater
+from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, PutOutcome, QueueRow
+from headwater.client.queue_running import WorkerReport
 from headwater.core.clock import Clock
 from headwater.core.config import Config
 from headwater.log.answers import PartitionContent, Placed
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.pipeline.operating import answers
+from headwater.queue.answers import (
+    QueueDeleted,
+    QueueSummary,
+    RowCounts,
+    ShownChange,
+    ShownEvent,
+    ShownRow,
+    ShownStatistics,
+)
+from headwater.queue.handling import Backoff
+from headwater.queue.json_form import (
+    GivenDate,
+)
+from headwater.queue.requests import FailedRow
+from headwater.queue.settings import QueueSettings
+from headwater.queue.values import Reason, State
 from headwater.wal.answers import (
     PinnedLog,
     RegionCleaned,
@@ -317,6 +336,234 @@ class BlockingEntryStream:
     def __iter__(self) -> Generator[LogEntry]:
         """The entries, one by one."""
 
+class BlockingQueues:
+    """Every queue: `pages = await hw.queue("pages", create=QueueSettings(lease="60s"))`, then `await pages.put("page:/about", {…})`."""
+
+    def __call__(self, name: str, *, create: QueueSettings | bool = False, declaration: str | Path | None = None) -> BlockingOneQueue:
+        """A queue by its name. Does no I/O. Awaiting it opens it, and with `create` makes one that is not there. Errors: `BadInput`."""
+
+    def list(self) -> Sequence[QueueSummary]:
+        """Every queue with its settings, sorted by name."""
+
+    def create(
+        self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
+    ) -> QueueSummary:
+        """Create a queue, or change the settings of one that is there: those that differ from the usual ones, the others stay.
+
+        Errors: `BadInput`; `Conflict` for a setting that cannot change.
+        """
+
+    def create_from(
+        self, name: str, settings: Mapping[str, Any], *, declaration: str | Path | None = None, dry_run: bool = False
+    ) -> QueueSummary:
+        """`create` with settings by name, such as {"lease": "60s"}."""
+
+    def delete(self, name: str, *, dry_run: bool = False) -> QueueDeleted:
+        """Delete a queue with all of its rows, for good. Errors: `UnknownQueue`."""
+
+class BlockingOneQueue:
+    """A queue: rows with a key, a priority and a date. Workers claim rows that are due; a row that is done is gone.
+
+    Nothing creates a queue but `create`. Errors of every call: `UnknownQueue`; `BadInput`; `NotOwner` where another process owns the queue
+    and serves at no address; `Unavailable`, such as `OutcomeUnknown`, where the log could not be written. Over HTTP also `Unreachable`.
+    """
+
+    name: str
+
+    def open(self) -> BlockingOneQueue:
+        """Open the queue, and create it first where that was asked for; over HTTP the server does. Errors: `UnknownQueue`."""
+
+    def put(
+        self,
+        key: str | bytes,
+        data: Any = None,
+        *,
+        priority: int | None = None,
+        delay: str | None = None,
+        process_date: GivenDate | None = None,
+        expiration_date: GivenDate | None = None,
+        insertion_date: GivenDate | None = None,
+        lane: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> PutOutcome:
+        """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
+        process date, the smallest priority.
+
+        `data`: JSON, or bytes. `priority`: 0 first, 255 last. `delay`, such as "10s", or `process_date`: not before. `expiration_date`: not
+        after. `lane`: rows of one lane run in their order. `idempotency_key`: a put that is sent twice is done once.
+        """
+
+    def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[PutOutcome]:
+        """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
+
+    def claim(
+        self,
+        n: int = 1,
+        *,
+        lease: str | None = None,
+        wait: str = "20s",
+        group: str = "default",
+        worker: str = "",
+        done: Sequence[str | Claim] = (),
+    ) -> list[BlockingClaim]:
+        """Claim up to `n` rows that are due, for as long as the queue's lease, or as given; wait so long for the first.
+
+        Empty where none came. `done`: claims whose rows are processed; stale ones are passed over. Errors: `Paused` with wait="0s".
+        """
+
+    def exchange(
+        self,
+        n: int,
+        *,
+        lease: str | None = None,
+        wait: str = "0ms",
+        group: str = "default",
+        worker: str = "",
+        done: Sequence[str] = (),
+        fail: Sequence[FailedRow] = (),
+        extend: Sequence[str] = (),
+        release: Sequence[str] = (),
+    ) -> Exchanged:
+        """Say what became of rows by their tokens, and claim up to `n` others, in one call. A stale token never spoils the rest."""
+
+    def leave(self, worker: str) -> None:
+        """End the claims of a worker that wait for rows; they return at once."""
+
+    def done(self, *tokens: str) -> list[str]:
+        """The rows of these claims are processed: they are gone. Returns the tokens that no longer count."""
+
+    def extend(self, *tokens: str, lease: str | None = None) -> list[str]:
+        """Let the leases of claims begin anew. Returns the tokens that no longer count."""
+
+    def fail(self, token: str, error: str = "", *, retry_after: str | None = None, give_up: bool = False) -> None:
+        """The row of a claim could not be processed. Errors: `StaleClaim`."""
+
+    def release(self, token: str, *, delay: str | None = None) -> None:
+        """Give the row of a claim back unprocessed, to be claimed after `delay`. Errors: `StaleClaim`."""
+
+    def worker(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        concurrency: int = 8,
+        lease: str | None = None,
+        group: str = "default",
+        grace: str = "30s",
+        drain: bool = False,
+        retry: Backoff | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> BlockingQueueWorker:
+        """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`."""
+
+    def get(self, key: str | bytes) -> QueueRow:
+        """The row of a key: the one that is being processed, where there is one. Errors: `NotFound`."""
+
+    def get_id(self, id: int) -> QueueRow:
+        """The row of an id. Errors: `NotFound`."""
+
+    def rows(self, *, state: State | None = None, prefix: str = "", limit: int | None = None) -> Generator[QueueRow]:
+        """Rows by id; of one state (due, future, held, processing), of keys that begin with `prefix`."""
+
+    def count(self) -> RowCounts:
+        """How many rows are in each state."""
+
+    def statistics(self) -> ShownStatistics:
+        """What the queue holds, and what has happened since it was opened."""
+
+    def show(self) -> QueueSummary:
+        """Its settings."""
+
+    def history(self, key: str | bytes) -> Sequence[ShownChange]:
+        """What the log still holds of a key, the oldest first."""
+
+    def listen(self) -> Generator[ShownEvent]:
+        """Rows that become due and rows that die, from now on, for ever. One that does not keep up misses some."""
+
+    def cancel(self, key: str | bytes) -> QueueRow:
+        """Remove the waiting row of a key, and return it. Errors: `NotFound`; `Conflict` while it is being processed."""
+
+    def pause(self) -> None:
+        """Give out no rows until `resume`. Puts, and what becomes of claimed rows, go on."""
+
+    def resume(self) -> None:
+        """Give out rows again."""
+
+    @property
+    def dead(self) -> BlockingDeadRows:
+        """The rows that the queue has given up."""
+
+class BlockingDeadRows:
+    """The dead list of a queue: rows that failed too often, lost their lease too often, or were given up."""
+
+    def list(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
+        """Dead rows by id; of keys that begin with `prefix`, of one reason."""
+
+    def show(self, id: int) -> DeadQueueRow:
+        """A dead row. Errors: `NotFound`."""
+
+    def retry(self, id: int, *, dry_run: bool = False) -> int:
+        """Put a dead row again; it may merge with a waiting row of its key. Returns 1. Errors: `NotFound`."""
+
+    def retry_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+        """Put every dead row again, or those that a filter finds; return how many."""
+
+    def drop(self, id: int, *, dry_run: bool = False) -> int:
+        """Forget a dead row, for good. Returns 1. Errors: `NotFound`."""
+
+    def drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+        """Forget every dead row, or those that a filter finds, for good; return how many."""
+
+class BlockingClaim(QueueRow):
+    """A row that the caller may process until `lease_until`: `async with claim: …` is done at its end, and fails with an exception.
+
+    `Retry` and `GiveUp` end the block without an error; other exceptions go on to the caller. Errors of its calls: `StaleClaim` once the
+    lease has ended, or after `done`, `fail` or `release`.
+    """
+
+    token: str
+    lease_until: int
+
+    def shown(self) -> ShownRow: ...
+    def done(self) -> None:
+        """The row is processed: it is gone."""
+
+    def extend(self, lease: str | None = None) -> None:
+        """Let the lease begin anew, as long as the queue's, or as given."""
+
+    def fail(self, error: str = "", *, retry_after: str | None = None, give_up: bool = False) -> None:
+        """The row could not be processed: it is tried again after `retry_after`, at once where that is left out; `give_up`: never."""
+
+    def release(self) -> None:
+        """Give the row back unprocessed, at once."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
+
+class BlockingQueueWorker:
+    """Runs a function for each row of a queue, `concurrency` at a time, until it is stopped.
+
+    An asyncio function runs as a task, a plain one in a thread. A row is done when the function returns. It fails when the function raises,
+    and is tried again as `retry` says, or as a `Retry` says; `GiveUp` sends it to the dead list. The worker extends the leases of all of
+    its rows in one call, at a third of the lease. When it cannot, and a lease ends, it cancels the task: another worker may have the row.
+
+    One claim call at a time brings back everything that is finished, and asks for rows for the free slots. While that call waits for rows,
+    what is finished goes back in a call of its own. While the server is away the worker tries again; `Closed`, `UnknownQueue` and the other
+    errors end `run`. `stop`, SIGTERM and Ctrl-C end it, too: rows that run have `grace` to end, then they are cancelled and released. A
+    thread cannot be cancelled: its row stays claimed until its lease ends.
+    """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
+    def run(self) -> WorkerReport:
+        """Claim and run rows until `stop`, SIGTERM or Ctrl-C, or with `drain` until no row is due. Returns what became of them."""
+
+    def stop(self, *, grace: str | None = None) -> None:
+        """Claim no more. Rows that run have `grace` to end, as given to the worker unless said here; then they are released."""
+
+    def close(self) -> None:
+        """`stop`, and wait for the end."""
+
 def open_blocking(
     where: str | Path | None = None,
     *,
@@ -338,6 +585,7 @@ class Blocking:
     log: BlockingLog
     pipelines: BlockingPipelines
     wal: BlockingWriteAheadLog
+    queue: BlockingQueues
     def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...

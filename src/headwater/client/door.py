@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headwater.client.backend import Backend
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
+    from headwater.client.queue import Queues
     from headwater.client.remote import RemoteLog
     from headwater.client.wal import WriteAheadLog
 
@@ -88,6 +89,8 @@ class Headwater:
     if TYPE_CHECKING:
         pipelines: Pipelines
         """The pipelines that have run on the log. Errors: `Closed` outside of `async with`."""
+        queue: Queues
+        """The queues: `hw.queue("pages")` is one of them. Errors: `Closed` outside of `async with`."""
         wal: WriteAheadLog
         """The write-ahead log: `hw.wal("wal")` is a namespace of regions. Errors: `Closed` outside of `async with`."""
     else:

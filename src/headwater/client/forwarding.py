@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headwater.client.backend import Backend
 from headwater.client.job import Job
@@ -47,6 +47,9 @@ class ForwardingBackend(Backend):
             yield item
         async for item in items:
             yield item
+
+    def performer_here(self, part: str) -> Any | None:
+        return self.near.performer_here(part)
 
     async def aclose(self) -> None:
         far, self._far = self._far, {}

@@ -88,16 +88,21 @@ class LocalBackend(Backend):
 
     async def aclose(self) -> None:
         await self.jobs.aclose()
-        for performer in self._performers.values():
+        for performer in reversed(self._performers.values()):
             if hasattr(performer, "aclose"):
                 await performer.aclose()
         self._performers.clear()
 
+    def performer_here(self, part: str) -> Any | None:
+        return self.performer(part)
+
     def performer(self, part: str) -> Any:
         """The performer of a part."""
         if part not in self._performers:
-            performer = load(parts.part_named(part).performs)
-            self._performers[part] = performer(log=self._log, clock=self._clock, settings=self._settings, address=self._address)
+            definition = parts.part_named(part)
+            used = {name: self.performer(name) for name in definition.uses}
+            performer = load(definition.performs)
+            self._performers[part] = performer(log=self._log, clock=self._clock, settings=self._settings, address=self._address, **used)
         return self._performers[part]
 
     async def _in_process(self, performer: Any, operation: Operation[R, A], request: R, who: str) -> A:

@@ -67,6 +67,9 @@ class RemoteBackend(Backend):
             return await self._all(operation, shape_of(operation).write(request))
         if operation.answer is None or operation.answer is bytes:
             return cast(A, await self.raw(operation, request, bytes))  # without content it is empty
+        if 204 in operation.statuses:  # whose answer without content is the one that holds nothing
+            read, nothing = json.decoder(operation.answer), operation.answer
+            return await self.raw(operation, request, lambda body: read(body) if body else nothing())
         return await self.raw(operation, request, json.decoder(operation.answer))
 
     async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
@@ -82,15 +85,18 @@ class RemoteBackend(Backend):
         request.check()
         sent = shape_of(operation).write(request)
         body = operation.sends(request) if operation.sends is not None else None
-        return self.http.understood(operation.method, sent.path, read, await self._ask(operation, sent, body, **parts))
+        answer = await self._ask(operation, sent, body, waits=request.waits(), **parts)
+        return self.http.understood(operation.method, sent.path, read, answer)
 
-    async def _ask(self, operation: Operation[R, Any], sent: SentRequest, body: tuple[str, bytes] | None = None, **parts: Any) -> bytes:
+    async def _ask(
+        self, operation: Operation[R, Any], sent: SentRequest, body: tuple[str, bytes] | None = None, *, waits: float = 0.0, **parts: Any
+    ) -> bytes:
         headers = {**sent.headers, **parts.pop("headers", {})}
         if sent.body is not None:
             parts, headers = {"content": sent.body}, {"Content-Type": "application/json", **headers}
         elif body is not None:
-            parts, headers = {"content": body[1], "hot": len(body[1]) <= _HOT}, {"Content-Type": body[0], **headers}
-        patience = None if operation.patience is None else operation.patience + _LONGER
+            parts, headers = {"content": body[1], "hot": len(body[1]) <= _HOT and not waits}, {"Content-Type": body[0], **headers}
+        patience = None if operation.patience is None else operation.patience + waits + _LONGER
         return await self.http.ask(operation.method, sent.path, params=dict(sent.query), headers=headers, patience=patience, **parts)
 
     async def _all(self, operation: Operation[R, A], sent: SentRequest) -> A:

@@ -24,12 +24,13 @@ from headwater.wal import answers, operations, requests
 from headwater.wal.entries import EntryReader, region_places, table_places
 from headwater.wal.manager import OnPin, RegionManager
 from headwater.wal.metrics import RegionReading, WalMetrics
+from headwater.wal.namespaces import check_change
 from headwater.wal.recovery import Recovered
 from headwater.wal.region import Region
 from headwater.wal.region_deletion import check_deletable
 from headwater.wal.region_list import known_region, region_list
 from headwater.wal.region_meta import RegionMeta
-from headwater.wal.region_topics import RegionTopics, region_of
+from headwater.wal.region_topics import RegionTopics, region_of, region_owner
 from headwater.wal.requests import RegionRequest
 from headwater.wal.settings import WAL_SECTION
 from headwater.wal.table_meta import TableMeta
@@ -102,6 +103,8 @@ class WalPerformer:
     # -- how it runs ------------------------------------------------------------------------------------------
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:
+        if operation.changes:
+            check_change(request.topics, operation.name)
         answer = await getattr(self, operation.name)(request)
         if operation.changes and operation is not operations.WRITE and not getattr(request, "dry_run", False):
             _audit.info("%s: %s %s", who or "this process", operation.id, msgspec.structs.asdict(request))
@@ -212,9 +215,9 @@ class WalPerformer:
         return None if manager is None else manager.opened(region)
 
     def writes(self, namespace: str, region: int) -> Callable[[int, int, Sequence[bytes]], Coroutine[Any, Any, int]] | None:
-        """Writes payloads into a table of a region; None where this process does not own it."""
+        """Writes payloads into a table of a region; None where this process does not own it, or another part does."""
         manager = self._managers.get(namespace)
-        return None if manager is None or manager.opened(region) is None else manager.write
+        return None if manager is None or manager.opened(region) is None or region_owner(namespace) else manager.write
 
     def follower(self, request: requests.FollowRegion) -> RegionFollower:
         """What happens to a region."""

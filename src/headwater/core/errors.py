@@ -17,6 +17,7 @@ HeadwaterError
  │  ├ RegionNotFound
  │  ├ UnknownAdaptor
  │  ├ UnknownPipeline
+ │  ├ UnknownQueue
  │  ├ UnknownSink
  │  ├ UnknownTable     of a region
  │  ├ UnknownTopic
@@ -27,6 +28,7 @@ HeadwaterError
  │  ├ Fenced
  │  ├ NotOwner    421
  │  ├ OwnedTopic       the topic belongs to a part, whose own commands change it
+ │  ├ StaleClaim       the lease of the claim has ended, or its row is done
  │  └ WrongEngine      the directory belongs to the other engine
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
  │  ├ Busy             the server has reached a limit
@@ -34,6 +36,7 @@ HeadwaterError
  │  ├ Closed
  │  ├ DiskFull    507
  │  ├ OutcomeUnknown   the write may or may not be there
+ │  ├ Paused           the queue gives out no rows
  │  ├ ReadOnly
  │  ├ Timeout     504
  │  └ Unreachable
@@ -182,6 +185,10 @@ class UnknownPipeline(NotFound):
     """No pipeline of this name has run here."""
 
 
+class UnknownQueue(NotFound):
+    """No queue of this name. Nothing creates one but `create`."""
+
+
 class UnknownSink(NotFound):
     """The pipeline has no sink of this name."""
 
@@ -244,6 +251,10 @@ class OwnedTopic(Conflict):
     """The topic belongs to a part of headwater, and only that part changes it; the hint names its command. Everybody may read it."""
 
 
+class StaleClaim(Conflict):
+    """The claim holds its row no longer: its lease has ended, or the row is done, released or given up. The row stays as it is."""
+
+
 class WrongEngine(Conflict):
     """The directory's log belongs to another engine than the configured one."""
 
@@ -275,6 +286,10 @@ class DiskFull(Unavailable):
 
 class OutcomeUnknown(Unavailable):
     """The write may or may not be there: read before writing again."""
+
+
+class Paused(Unavailable):
+    """The queue is paused: it takes rows and gives none out."""
 
 
 class ReadOnly(Unavailable):

@@ -74,7 +74,7 @@ class Described(Protocol):
 
 
 class _TopicCounts:
-    __slots__ = ("append_seconds", "appended_records", "batch_records", "foreign_records", "fsync_seconds")
+    __slots__ = ("append_seconds", "appended_records", "batch_records", "foreign_records", "fsync_seconds", "refused_disposals")
 
     def __init__(self) -> None:
         self.append_seconds = Histogram(SECONDS)
@@ -82,12 +82,13 @@ class _TopicCounts:
         self.foreign_records = Counter()
         self.batch_records = Histogram(RECORDS)
         self.fsync_seconds = Histogram(SECONDS)
+        self.refused_disposals = Counter()
 
 
 class PartitionMetrics:
     """What one partition counts. Times and counts are summed up by topic; the end is the partition's own."""
 
-    __slots__ = ("_append", "_batch", "_fsync", "_records", "end_offset", "foreign")
+    __slots__ = ("_append", "_batch", "_fsync", "_records", "end_offset", "foreign", "refused_disposal")
 
     def __init__(self, topic: _TopicCounts) -> None:
         self._append = topic.append_seconds.observe
@@ -96,6 +97,8 @@ class PartitionMetrics:
         self._fsync = topic.fsync_seconds.observe
         self.foreign = topic.foreign_records.add
         """Call it for each record in a claimed partition that no Writer wrote."""
+        self.refused_disposal = topic.refused_disposals.add
+        """Call it for each file of drained records whose bytes could not be overwritten."""
         self.end_offset: int | None = None
 
     def appended(self, records: int, seconds: float, end_offset: int) -> None:
@@ -159,6 +162,14 @@ class LogMetrics:
         for labels, counts in by_topic:
             foreign.add_metric(labels, counts.foreign_records.value)
         yield foreign
+        refused = CounterMetricFamily(
+            "headwater_log_refused_disposals",
+            "Files of deleted records that a secure disposal could not overwrite; it tries again, unless they have other names.",
+            labels=["topic"],
+        )
+        for labels, counts in by_topic:
+            refused.add_metric(labels, counts.refused_disposals.value)
+        yield refused
         ends = GaugeMetricFamily("headwater_log_end_offset", "The offset after the last durable record.", labels=["topic", "partition"])
         for (topic, partition), own in partitions.items():
             if own.end_offset is not None:

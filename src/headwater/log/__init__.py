@@ -65,15 +65,18 @@ class Log(ABC):
     # -- topics ---------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
+    def create_topic(
+        self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "", copies: int = 0
+    ) -> Topic:
         """Make a topic. Returns an existing topic with the same partitions and settings (any, if none are given) as it is.
 
-        `part` becomes its owner, and both engines keep it with the topic.
+        `part` becomes its owner, and both engines keep it with the topic. `copies`: on how many brokers a new topic is kept; 0: as many as
+        the log was opened with. An existing topic keeps its own.
 
         Errors: `AlreadyExists` when it is there with other partitions or settings (a partition count never changes:
         keys would move), or when a part creates a topic that a user has made; `BadInput` for an unfit name or count; Kafka: `Unsupported`
         for a part whose name is not at most 11 small letters, dashes and underscores, for a period of the calendar, and for a disposal
-        other than `delete`.
+        other than `delete`; embedded: for copies.
         """
 
     @abstractmethod
@@ -295,11 +298,12 @@ class Writer(ABC):
         """As `Log.append_arrow`, or `Fenced`."""
 
     @abstractmethod
-    def roll(self) -> int:
+    def roll(self, *, due: bool = False) -> int:
         """Close the active segment; return the offset at which the next one begins, which is the end. Everything before it is durable.
 
-        An empty segment stays the active one. The log disposes of a closed segment at once when all its records are deleted. An owner may
-        call this by a timer when a period ends (`headwater.core.period.period_end`), so that a drained segment goes without an append.
+        `due`: only where the period in which the segment was begun is over. An empty segment stays the active one. The log disposes of a
+        closed segment at once when all its records are deleted. An owner may call this by a timer when a period ends
+        (`headwater.core.period.period_end`), so that a drained segment goes without an append.
         Kafka: `Unsupported`, because brokers close segments by their own settings.
         """
 

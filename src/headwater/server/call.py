@@ -106,6 +106,11 @@ class Call:
             if not message.get("more_body", False):
                 return b"".join(chunks) if len(chunks) > 1 else chunk
 
+    async def gone(self) -> None:
+        """Return once the client has closed the connection; for answers that wait for something. Called after `body`."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
     def _too_large(self) -> TooLarge:
         return TooLarge(
             f"The body is larger than {Size(self._max_body)}.", hint="Send less at once, or raise `server.max_body` in headwater.toml."

@@ -337,8 +337,11 @@ class Connection(HttpToolsProtocol):
             self._start_asgi_task(cycle, app)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Whether the connection stays open: a client that has closed its sending side may still read answers under way."""
-        if self._hot is None or self.scheme != "http" or not self._hot_pending or self.busy:
+        """Whether the connection stays open: a client that has closed its sending side may still read answers under way.
+
+        Not where an answer waits for something to happen, such as a claim for rows: it would wait for a client that is gone.
+        """
+        if self._hot is None or self.scheme != "http" or not self._hot_pending or self.busy or self._hot.waits:
             return False
         self._hot.closing = True
         return True

@@ -45,10 +45,11 @@ class HotMatch(NamedTuple):
 
 
 class HotAnswer(NamedTuple):
-    """A future answer: `encode` makes the body from the result of `future`."""
+    """A future answer: `encode` makes the body from the result of `future`. `forsaken`: called when the client is gone before that."""
 
     future: asyncio.Future[Any]
     encode: Callable[[Any], bytes]
+    forsaken: Callable[[], object] | None = None
 
 
 class HotReply(NamedTuple):
@@ -174,7 +175,13 @@ class HotPath:
         except Exception as error:
             status, written = self._problem(error)
         else:
-            written = b"%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (headers, len(body), body)
+            if not body and 204 in operation.statuses:
+                status = 204
+            written = (
+                b"%b\r\n" % headers
+                if status == 204
+                else b"%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (headers, len(body), body)
+            )
         self._metrics.answered(operation.path, operation.method, status, time.perf_counter() - pending.began)
         return b"%b%b%b" % (_line(status), head, written)
 

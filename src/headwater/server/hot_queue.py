@@ -106,12 +106,19 @@ class HotQueue:
         """Whether the last answer went out longer ago than the keep-alive time."""
         return self._idle_since is not None and not self.pending and now - self._idle_since > _IDLE
 
+    @property
+    def waits(self) -> bool:
+        """Whether an answer under way is called back when the client is gone."""
+        return any(isinstance(one.answer, HotAnswer) and one.answer.forsaken is not None and not one.ready for one in self.pending)
+
     def forsake(self) -> None:
-        """The client is gone. Requests under way finish and are counted."""
+        """The client is gone. Requests under way finish and are counted; those that nobody else may take are called back."""
         for pending in self.pending:
             if isinstance(pending.answer, HotAnswer) and not pending.ready:
                 pending.answer.future.remove_done_callback(self._flush)
                 pending.answer.future.add_done_callback(lambda _, one=pending: self._hot.answer(one, head=b""))  # type: ignore[misc]
+                if pending.answer.forsaken is not None:
+                    pending.answer.forsaken()
         self.pending.clear()
 
     def _add(self, pending: Pending) -> None:

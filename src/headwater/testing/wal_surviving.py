@@ -14,7 +14,8 @@ from headwater.log.epochs import Epochs
 from headwater.testing.wal_ground import MAX, Open, numbered, payloads, rows
 from headwater.wal.layout import encode_meta_key
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import PART, RegionTopics
 from headwater.wal.snapshot import decode_chunk
 

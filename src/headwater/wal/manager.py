@@ -16,7 +16,9 @@ from headwater.log.record import TopicSettings
 from headwater.wal.answers import PinnedLog, RegionCleaned
 from headwater.wal.cleaner import Cleaner
 from headwater.wal.metrics import RegionReading, WalMetrics
-from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.period_timer import PeriodTimer
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import delete_region
 from headwater.wal.region_list import known_region
 from headwater.wal.region_meta import RegionMeta
@@ -37,8 +39,8 @@ _UNSTORED = 1000  # records behind the newest snapshot, from which on also a pla
 class _Open:
     """An open region, and what looks after it."""
 
-    def __init__(self, region: Region, policy: SnapshotPolicy, mean: MeanSizes) -> None:
-        self.region, self.policy = region, policy
+    def __init__(self, region: Region, policy: SnapshotPolicy, timer: PeriodTimer | None, mean: MeanSizes) -> None:
+        self.region, self.policy, self.timer = region, policy, timer
         self.mean = mean  # for the estimates of the metrics
 
 
@@ -77,20 +79,26 @@ class RegionManager:
         self._closed = False
         self.cleaned = asyncio.Event()
         """Set, and replaced by a new one, whenever a region was cleaned."""
+        self.ending: list[Callable[[Region], Awaitable[None]]] = []
+        """Called before a region is closed, whoever closes it: for owners of tables, whose calls must end first. They raise nothing, and
+        open nothing."""
 
     # -- opening and closing --------------------------------------------------------------------------------------
 
-    async def create(self, region: int, settings: RegionSettings) -> bool:
-        """Create a region; return whether it is new. Errors: `BadInput`; `AlreadyExists` where it is there with other settings."""
-        self._check()
-        return await asyncio.to_thread(self._create, region_topics(self.namespace, region), settings)
+    async def create(self, region: int, settings: RegionSettings, *, copies: int = 0) -> bool:
+        """Create a region; return whether it is new. `copies`: as for `Log.create_topic`.
 
-    def _create(self, topics: RegionTopics, settings: RegionSettings) -> bool:
+        Errors: `BadInput`; `AlreadyExists` where it is there with other settings.
+        """
+        self._check()
+        return await asyncio.to_thread(self._create, region_topics(self.namespace, region), settings, copies)
+
+    def _create(self, topics: RegionTopics, settings: RegionSettings, copies: int) -> bool:
         wanted = settings.topic_settings(self._usual)
         try:
             known_region(self._log, topics)
         except HeadwaterError:
-            return create_region(self._log, topics, wanted)
+            return create_region(self._log, topics, wanted, copies=copies)
         return create_region(self._log, topics, wanted if settings.given else None)
 
     async def open(
@@ -133,7 +141,9 @@ class RegionManager:
         self._metrics.recovered(region.recovered.records, self._clock.monotonic() - began)
         mean = await asyncio.to_thread(mean_sizes, self._log, topics.data)
         policy = SnapshotPolicy(region, self._settings, timers=self._timers, clock=self._clock, metrics=self._metrics)
-        return _Open(region, policy, mean)
+        period = self._log.topic(topics.data).settings.period if self._log.engine == "embedded" else 0  # brokers roll on their own
+        timer = PeriodTimer(region, period, ended=self._period_over, timers=self._timers, clock=self._clock) if period else None
+        return _Open(region, policy, timer, mean)
 
     def _ready(self, topics: RegionTopics) -> Ownership:
         """Check that the region is there, and that its records stay. Blocking."""
@@ -186,7 +196,11 @@ class RegionManager:
     async def _ended(self, region: int, known: _Open, *, graceful: bool = False) -> None:
         """Close what is open. The caller holds the gate."""
         self._open.pop(region, None)
+        for call in self.ending:
+            await call(known.region)
         await known.policy.stop()
+        if known.timer is not None:
+            await known.timer.stop()
         stored = known.region.snapshots
         behind = known.region.look(lambda meta: meta.watermark) - (stored[-1].watermark if stored else 0)
         if graceful or (behind >= _UNSTORED and not known.region.lost):
@@ -212,7 +226,7 @@ class RegionManager:
         try:
             return await call(opened)
         except Fenced:
-            await self._fenced(region, opened)
+            await self.fenced(opened)
             raise
         except Closed:  # somebody closed it between: nothing was done
             if self._closed or self.opened(region) is opened:
@@ -225,7 +239,9 @@ class RegionManager:
         self._metrics.wrote(sum(map(len, payloads)))
         return last
 
-    async def _fenced(self, region: int, opened: Region) -> None:
+    async def fenced(self, opened: Region) -> None:
+        """Close a region that another process has taken over, as `using` does. The next call opens it anew, and is `NotOwner`."""
+        region = opened.topics.region
         async with self._gate(region):
             known = self._open.get(region)
             if known is not None and known.region is opened:
@@ -249,8 +265,17 @@ class RegionManager:
 
     async def clean(self, region: int) -> RegionCleaned:
         """Clean a region at once; above `pin_limit`, move the tables that pin it, and clean it again."""
+        return await self._counted(self.using(region, self._clean))
+
+    async def _period_over(self, region: Region) -> None:
+        """Clean a region where that removes something. It is not opened for that: who closes it waits for this."""
+        start = (await asyncio.to_thread(self._log.bounds, region.topics.data, 0)).start
+        if region.look(lambda meta: meta.safe_offset) > start:
+            await self._counted(self._clean(region))
+
+    async def _counted(self, cleaning: Awaitable[RegionCleaned]) -> RegionCleaned:
         try:
-            done = await self.using(region, self._clean)
+            done = await cleaning
         except BaseException:
             self._metrics.cleaned(failed=True)
             raise

@@ -12,6 +12,7 @@ from headwater.core.errors import (
     NotOwner,
     OffsetGone,
     OutcomeUnknown,
+    OwnedTopic,
     RegionNotFound,
     Timeout,
     TooLarge,
@@ -46,7 +47,7 @@ _REGION = "/wal/{namespace}/{region}"
 _TABLE = f"{_REGION}/tables/{{table}}"
 _ENTRIES = f"{_TABLE}/entries"
 _KNOWN = (RegionNotFound, Damaged, Unavailable)
-_OWNS = (*_KNOWN, NotOwner, Fenced, Conflict, DiskFull, OutcomeUnknown)
+_OWNS = (*_KNOWN, NotOwner, Fenced, OwnedTopic, Conflict, DiskFull, OutcomeUnknown)
 _READS = (*_KNOWN, BadBounds, OffsetGone)
 _PAYLOAD: Schema = {"description": 'Text is stored as its UTF-8, {"$binary": base64} as its bytes, and any other JSON as it is written.'}
 _PAYLOADS: dict[str, Schema] = {
@@ -95,7 +96,7 @@ CREATE = Operation(
     changes=True,
     says="Create a region. One that is there stays as it is, unless other settings are given.",
     statuses={201: "Created.", 200: "It was there."},
-    errors=(Conflict, DiskFull, Unavailable),
+    errors=(Conflict, OwnedTopic, DiskFull, Unavailable),
 )
 STATISTICS = Operation(
     part="wal",
@@ -156,7 +157,7 @@ DELETE = Operation(
     role=Role.OPERATOR,
     changes=True,
     says="Delete a region with all of its tables, for good.",
-    errors=(RegionNotFound, NotOwner, Conflict, Unavailable),
+    errors=(RegionNotFound, NotOwner, OwnedTopic, Conflict, Unavailable),
 )
 TABLES = Operation(
     part="wal",

@@ -11,13 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership
-from headwater.core.disposal import overwrites
 from headwater.core.errors import (
-    AlreadyExists,
-    BadInput,
     Closed,
-    Conflict,
-    Damaged,
     NotOwner,
     RegionNotFound,
     Timeout,
@@ -25,14 +20,13 @@ from headwater.core.errors import (
     UnknownTopic,
 )
 from headwater.log import Log, Writer
-from headwater.log.record import TopicSettings
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
 from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
 from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
-from headwater.wal.region_appender import Numbers
-from headwater.wal.region_deletion import leftover
+from headwater.wal.region_appender import Numbers, Settled
+from headwater.wal.region_creation import create_meta, lost_meta
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_observer import RegionObserver
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
@@ -43,7 +37,6 @@ from headwater.wal.snapshots import KEPT, SnapshotStore
 T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 _AT_ONCE = 1 << 16  # payloads that a move copies at once: each batch makes a new map of the table, and reads its record again
-_SMALLEST = 1024  # bytes of the largest record: a snapshot's chunk needs as much
 
 
 class TableMark(msgspec.Struct, frozen=True):
@@ -70,8 +63,10 @@ class Region:
     def __init__(self, log: Log, topics: RegionTopics, *, owned: OwnedPartition, snapshots: SnapshotStore, recovered: Recovered) -> None:
         """`open_region` makes it."""
         self.topics, self.recovered, self.observer = topics, recovered, RegionObserver()
+        self.settled: list[Settled] = []
+        """Calls that the event loop makes after each commit, once its futures have ended: for owners of tables, as `append` has them."""
         self._log, self._owned, self._snapshots = log, owned, snapshots
-        self._writer = RegionWriter(log, owned, recovered.meta, topics.region)
+        self._writer = RegionWriter(log, owned, recovered.meta, topics.region, settled=self.settled)
         self._storing = asyncio.Lock()  # of one snapshot or clean at a time
         self._gates = TableGates()  # marks and drops wait while a batch of their table is moved
         self._closed = self._released = False
@@ -90,6 +85,28 @@ class Region:
             return await future
         last = self._writer.tables[table].next - 1
         return await _within(timeout, future, f"The payloads {last - count + 1} to {last} of table {table}")
+
+    @property
+    def limit(self) -> int:
+        """The most bytes of a record's value."""
+        return self._writer.limit
+
+    def append(self, table: int, value: bytes) -> tuple[int, asyncio.Future[int]] | None:
+        """Number a payload and queue it, without a coroutine; return its sequence, and a future that ends once it is durable.
+
+        For owners of a table that know its numbers and change their state when they call. `value`: `EMPTY` and the payload, as
+        `headwater.wal.layout` has it. None, and nothing was done, after a failed append: `ready` says when to go on.
+        Errors: `BadInput`, `TooLarge`; those of the future: as for `write`.
+        """
+        future = self._writer.write(table, value, 1)
+        return None if future is None else (self._writer.tables[table].next - 1, future)
+
+    async def ready(self) -> None:
+        """Return when the region can be written. After a failed append, that is once its end is read: what is durable is known then.
+
+        Errors: `Fenced`, `Closed`; what reading raises, which the next call tries again.
+        """
+        await self._writer.ready()
 
     async def mark_delete_up_to(self, table: int, sequence: int) -> TableMark:
         """Forget the payloads up to `sequence`, with it: they are safe elsewhere. Return what is forgotten by now.
@@ -197,6 +214,11 @@ class Region:
         return tuple(self._snapshots.stored)
 
     @property
+    def fenced(self) -> bool:
+        """Whether a write was `Fenced`: another process has taken the region, and no later write of this one counts. Does no I/O."""
+        return self._writer.fenced
+
+    @property
     def lost(self) -> bool:
         """Whether another process is known to own the region by now. False proves nothing: only a write does."""
         return self._owned.lost
@@ -220,26 +242,40 @@ class Region:
 
     def _snapshot(self) -> StoredSnapshot:
         began = time.perf_counter()
+        return self._store(*self._state(), began)
+
+    def _state(self) -> tuple[list[bytes], int]:
+        """The state as a snapshot's chunks, and its watermark."""
         with self._writer.locked:  # for as long as a copy takes: every write waits for it
             meta = self._writer.meta.copied()
-        values = encode_snapshot(meta, self._snapshots.chunk)
-        stored = self._snapshots.store(values, meta.watermark)
-        self.observer.stored(sum(map(len, values)), time.perf_counter() - began)
+        return encode_snapshot(meta, self._snapshots.chunk), meta.watermark
+
+    def _store(self, chunks: Sequence[bytes], watermark: int, began: float) -> StoredSnapshot:
+        stored = self._snapshots.store(chunks, watermark)
+        self.observer.stored(sum(map(len, chunks)), time.perf_counter() - began)
         return stored
 
     def _clean(self) -> Cleaned:
         with self._writer.locked:
             cut = self._writer.meta.safe_offset
-        before = self._log.bounds(self.topics.data, 0).start
-        self._log.with_reserve(self._snapshot)
+        before, began = self._log.bounds(self.topics.data, 0).start, time.perf_counter()
+        chunks, watermark = self._state()
+        self._log.with_reserve(lambda: self._store(chunks, watermark, began))
         if cut <= before:
             return Cleaned(before, 0)
         while len(self._snapshots.stored) < 2 or self._snapshots.stored[-2].watermark < cut:
-            self._log.with_reserve(self._snapshot)
+            # The same once more: writes wait while a state is copied, and share a processor with its encoding.
+            self._log.with_reserve(lambda: self._store(chunks, watermark, time.perf_counter()))
         if cut == self._log.bounds(self.topics.data, 0).end and self._log.engine == "embedded":
             self._owned.writer.roll()  # only closed segments can be removed
         start = self._owned.writer.delete_before(cut)
         return Cleaned(start, start - before)
+
+    async def roll(self) -> int:
+        """Close the active segment of the log where its period is over; return where the next one begins. Kafka: `Unsupported`."""
+        async with self._storing:
+            self._check_open()
+            return await asyncio.to_thread(lambda: self._owned.writer.roll(due=True))
 
     async def close(self) -> None:
         """Finish the calls under way, and let another process own the region. Closing twice is no error."""
@@ -280,59 +316,6 @@ class Region:
         if numbers is None:
             raise UnknownTable(f"Region {self.topics} has no table {table}.", hint=f"List them with `headwater wal tables {self.topics}`.")
         return numbers
-
-
-def create_region(log: Log, topics: RegionTopics, settings: TopicSettings | None = None) -> bool:
-    """Create a region's topics; return whether it is new. Blocking. Errors: `AlreadyExists` where it is there with other settings;
-    `Conflict` where a deletion of it was interrupted.
-    """
-    if settings is not None and settings.max_record < _SMALLEST:
-        raise BadInput(f"Records of {settings.max_record} bytes are too small for a region.", hint=f"Give max_record={_SMALLEST} or more.")
-    new = False
-    try:
-        log.topic(topics.data)
-    except UnknownTopic:
-        new = True
-    except Damaged:  # a lost description is made anew; a rotten one raises once more
-        log.create_topic(topics.data, settings=settings, part=PART)
-    if leftover(log, topics):
-        raise Conflict(
-            f"Region {topics} has snapshots and no log: it was deleted halfway, or its log is lost.",
-            hint=f"Restore {topics.data} from a backup, or remove the rest with `headwater wal delete {topics}`.",
-        )
-    _create_meta(log, topics, (settings and _of_meta(log, settings)) if new else _lost_meta(log, topics))
-    log.create_topic(topics.data, settings=settings, part=PART)  # last: with it the region is there
-    return new
-
-
-def _lost_meta(log: Log, topics: RegionTopics) -> TopicSettings | None:
-    """The settings with which the meta topic of a region is made anew; None where it is there, with its own."""
-    try:
-        log.topic(topics.meta)
-        return None
-    except (UnknownTopic, Damaged):
-        return _of_meta(log, msgspec.structs.replace(log.topic(topics.data).settings, owner=""))
-
-
-def _create_meta(log: Log, topics: RegionTopics, settings: TopicSettings | None) -> None:
-    try:
-        log.create_topic(topics.meta, settings=settings, part=PART)
-    except AlreadyExists:
-        if log.topic(topics.meta).settings.owner != PART or log.bounds(topics.meta, 0).end:
-            raise
-        # Empty, and there is no data topic: who began to create the region has died, and nobody could ever give it these settings.
-        log.delete_topic(topics.meta, part=PART)
-        log.create_topic(topics.meta, settings=settings, part=PART)
-
-
-def _of_meta(log: Log, settings: TopicSettings) -> TopicSettings:
-    """The settings of the meta topic of such a data topic: no period, and of the disposals the secure ones alone.
-
-    On Kafka they are the same, so that what brokers refuse is refused before anything is made.
-    """
-    if log.engine == "kafka":
-        return settings
-    return msgspec.structs.replace(settings, period=0, disposal=settings.disposal if overwrites(settings.disposal) else "delete")
 
 
 async def open_region(
@@ -386,7 +369,7 @@ def _claimed_meta(log: Log, topics: RegionTopics, accept_loss: bool) -> Writer:
         return log.claim(topics.meta, 0, part=PART)
     except UnknownTopic:
         recover(log, topics, accept_loss=accept_loss)
-        _create_meta(log, topics, _lost_meta(log, topics))
+        create_meta(log, topics, lost_meta(log, topics))
         return log.claim(topics.meta, 0, part=PART)
 
 

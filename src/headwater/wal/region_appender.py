@@ -22,6 +22,10 @@ _SMALL = 64 << 10  # bytes of a batch with a mark that may be written to a full 
 _Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[int]"]  # one object for each call: all that wait are looked at by `gc`
 
 
+Settled = Callable[[RegionChanges, Exception | None], None]
+"""Is told what was committed, or what was not and why: in the loop, once the futures of the records have ended."""
+
+
 class Numbers:
     """The numbers of a table as of the last call, whose record may be under way."""
 
@@ -47,11 +51,13 @@ class RegionAppender(CommitThread[_Queued]):
         region: int,
         limit: int,
         name: str,
+        settled: Sequence[Settled] = (),
     ) -> None:
         """`append`: as a Writer's, with whether space becomes free through these records. `apply`: called in the thread with what was
-        appended, and where. `limit`: the most bytes of a value."""
+        appended, and where. `limit`: the most bytes of a value. `settled`: who is told of each commit.
+        """
         self._append, self._apply, self._region, self.tables = append, apply, region, tables
-        self._limit = limit
+        self._limit, self._settled = limit, settled
         self.failure: Exception | None = None  # the failure that stopped it
         super().__init__(name=name)
 
@@ -106,18 +112,35 @@ class RegionAppender(CommitThread[_Queued]):
         if _size(values) > MOST_BYTES:
             kinds, tables, sequences, counts, values, futures = zip(*waiting[: _fitting(values)], strict=True)
         del self._queue[: len(values)]
+        changes = RegionChanges(kinds, tables, sequences, counts)
         if self.failure is not None:  # queued after it, or at the moment of its failure
-            self._tell(_fail, futures, not_tried(self.failure))
+            self._tell(self._fail, futures, changes, not_tried(self.failure))
             return
         try:
             frees = not _FREEING.isdisjoint(kinds) and _size(values) <= _SMALL
             offsets = self._append(RecordColumns(encode_keys(self._region, kinds, tables, sequences), values), frees)
-            self._apply(RegionChanges(kinds, tables, sequences, counts), offsets)
+            self._apply(changes, offsets)
         except Exception as error:
             self.failure = error
-            self._tell(_fail, futures, error)
+            self._tell(self._fail, futures, changes, error)
             return
-        self._tell(_resolve, futures, sequences, counts)
+        self._tell(self._resolve, futures, changes)
+
+    def _resolve(self, futures: Sequence[asyncio.Future[int]], changes: RegionChanges) -> None:
+        for future, sequence, count in zip(futures, changes.sequences, changes.counts, strict=True):
+            try:
+                future.set_result(sequence + count - 1)
+            except asyncio.InvalidStateError:
+                continue  # the caller has given up; its record is appended nevertheless
+        for call in self._settled:
+            call(changes, None)
+
+    def _fail(self, futures: Sequence[asyncio.Future[int]], changes: RegionChanges, error: Exception) -> None:
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+        for call in self._settled:
+            call(changes, error)
 
 
 def _size(values: Sequence[bytes]) -> int:
@@ -129,17 +152,3 @@ def _fitting(values: Sequence[bytes]) -> int:
     """How many fit, and at least one."""
     sizes = accumulate(KEY_LENGTH + OVERHEAD + len(value) for value in values)
     return sum(1 for _ in takewhile(lambda size: size <= MOST_BYTES, sizes)) or 1
-
-
-def _resolve(futures: Sequence[asyncio.Future[int]], sequences: Sequence[int], counts: Sequence[int]) -> None:
-    for future, sequence, count in zip(futures, sequences, counts, strict=True):
-        try:
-            future.set_result(sequence + count - 1)
-        except asyncio.InvalidStateError:
-            continue  # the caller has given up; its record is appended nevertheless
-
-
-def _fail(futures: Sequence[asyncio.Future[int]], error: Exception) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_exception(error)

@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.wal.layout import MAX_ID
+from headwater.wire.part import PartDefinition, load
 
 PART = "wal"  # the owner of the topics
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,99}")
@@ -59,7 +60,9 @@ def checked_id(number: object, what: str) -> int:
 def instead(topic: str, operation: str) -> str:
     """What to do instead of changing a region's topic with an operation of the log."""
     namespace, _, number = topic.replace("_meta_", "_data_").rpartition("_data_")
-    region = f"{namespace}/{number}"
+    region, owner = f"{namespace}/{number}", region_owner(namespace)
+    if owner is not None:
+        return str(load(owner.instead)(topic, operation))
     match operation:
         case "delete_topic":
             return f"Delete the region: `headwater wal delete {region}`."
@@ -67,6 +70,12 @@ def instead(topic: str, operation: str) -> str:
             return f"Remove what no table needs: `headwater wal clean {region}`; `headwater wal why {region}` says what pins the rest."
         case _:
             return f"Write to a table of the region: `headwater wal write {region} TABLE PAYLOAD`, or append to a topic of your own."
+
+
+def region_owner(namespace: str) -> PartDefinition | None:
+    """The part that has reserved a namespace; None where everybody may use it."""
+    parts: tuple[PartDefinition, ...] = load("headwater.parts:PARTS")  # by name: the parts are in a higher layer
+    return next((part for part in parts if namespace in part.regions), None)
 
 
 def region_of(topic: str) -> RegionTopics | None:

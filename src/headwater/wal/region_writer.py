@@ -16,25 +16,32 @@ from headwater.log import Log
 from headwater.log.record import Record
 from headwater.wal.fold import RegionFold
 from headwater.wal.layout import KEY_LENGTH, RecordKind
-from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender
+from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender, Settled
 from headwater.wal.region_meta import RegionChanges, RegionMeta
 
 
 class RegionWriter:
     """The write side of an owned region. Belongs to one event loop; `locked` guards the state, which another thread changes."""
 
-    def __init__(self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int) -> None:
-        self._log, self._owned, self._region = log, owned, region
+    def __init__(self, log: Log, owned: OwnedPartition, meta: RegionMeta, region: int, *, settled: Sequence[Settled] = ()) -> None:
+        """`settled`: calls that the loop makes after each commit, whatever came of it."""
+        self._log, self._owned, self._region, self._settled = log, owned, region, settled
         self.meta, self.locked = meta, threading.Lock()
         self.limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - OVERHEAD
         self._mending: asyncio.Task[None] | None = None
-        self._closed = False
+        self._closed = self._lost = False
         self._begin()
 
     def _begin(self) -> None:
         self.tables = {number: Numbers(table.next, table.marked) for number, table in self.meta.tables.items()}
         self._appender = RegionAppender(
-            self._append, self._apply, tables=self.tables, region=self._region, limit=self.limit, name=self._owned.topic
+            self._append,
+            self._apply,
+            tables=self.tables,
+            region=self._region,
+            limit=self.limit,
+            settled=self._settled,
+            name=self._owned.topic,
         )
         self.write = self._appender.write
 
@@ -56,6 +63,11 @@ class RegionWriter:
         if self._mending is None or self._mending.done():
             self._mending = asyncio.create_task(self._mend())
         await asyncio.shield(self._mending)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether a call was `Fenced`: then every later one is, too."""
+        return self._lost or isinstance(self._appender.failure, Fenced)
 
     async def aclose(self) -> None:
         """Wait for what is queued, then refuse further calls."""
@@ -82,7 +94,11 @@ class RegionWriter:
         if isinstance(failure, Fenced):
             raise failure
         await self._appender.aclose()  # its thread has failed everything that was queued
-        await asyncio.to_thread(self._reread)
+        try:
+            await asyncio.to_thread(self._reread)
+        except Fenced:
+            self._lost = True
+            raise
         self._begin()
 
     def _reread(self) -> None:

@@ -13,7 +13,9 @@ from headwater.log import Bounds, Log, Topic
 from headwater.log.content import content_of
 from headwater.log.json_form import Decoder, show_bytes, show_settings
 from headwater.wal.answers import RegionRecovered, RegionStatistics, RegionSummary, ShownEntry, SnapshotState, TableState
-from headwater.wal.entries import LogEntry
+from headwater.wal.bounds import SequenceRange
+from headwater.wal.entries import LogEntry, PayloadReader, table_places
+from headwater.wal.layout import MAX_ID
 from headwater.wal.recovery import Recovered, recover
 from headwater.wal.region_list import known_region, region_list
 from headwater.wal.region_meta import RegionMeta
@@ -24,6 +26,7 @@ from headwater.wal.why import Pins, pins_of
 
 T = TypeVar("T")
 _LOOKS = 20
+_AT_ONCE = 5000  # payloads that are read at once
 
 
 class RegionView:
@@ -40,6 +43,18 @@ class RegionView:
         """The state that an owner would recover now. `accept_loss`: as for `recover`."""
         self.topic()
         return self.steady(lambda: recover(self.log, self.topics, accept_loss=accept_loss))
+
+    def table(self, table: int) -> tuple[int, list[LogEntry]]:
+        """The next sequence of a table, and its live payloads, of one moment; 1 and nothing for an unknown one."""
+        self.topic()
+        return self.steady(lambda: self._table(table))
+
+    def _table(self, table: int) -> tuple[int, list[LogEntry]]:
+        meta = recover(self.log, self.topics).meta
+        places, reader, found = table_places(meta, table, SequenceRange(0, MAX_ID)), PayloadReader(self.log, self.topics), list[LogEntry]()
+        while len(found) < len(places):
+            found += [placed.entry for placed in reader.read(places.part(len(found), min(len(places), len(found) + _AT_ONCE)))]
+        return (meta.tables[table].next if table in meta.tables else 1), found
 
     def steady(self, look: Callable[[], T]) -> T:
         """What `look` finds; taken again where it fails while an owner writes, snapshots or cleans."""

@@ -41,6 +41,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def check(self) -> None:
         """Raise `BadInput` for invalid values; the same error over a directory and over HTTP."""
 
+    def waits(self) -> float:
+        """Seconds that its answer may wait for something to happen. Clients wait longer for it, on a connection of its own."""
+        return 0.0
+
 
 def placed(where: Place, text: str, **more: Any) -> msgspec.Meta:
     """The description of a field that travels in another place than its method's default. `more`: as for `described`."""

@@ -23,6 +23,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     performs: str
     """The class that performs the operations in this process: `Performer(log, clock, settings, address)`, by keyword. `address`: where
     this process serves; empty where it does not."""
+    uses: tuple[str, ...] = ()
+    """The parts whose performers its own is given, by keyword under their names. They are closed after it."""
     offers: str
     """The class of the door's object: `Offered(backend)`."""
     handlers: str = ""
@@ -40,6 +42,9 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     owns: tuple[str, ...] = ()
     """Prefixes of names that this part reserves: nobody else creates such a topic. Topics that the part creates store it as their owner
     and need no prefix."""
+    regions: tuple[str, ...] = ()
+    """Namespaces of write-ahead log regions that this part reserves: users may look at them, and only this part changes them. Such a part
+    has `instead`, which is also asked for operations on regions, by the names of these."""
     tables: Mapping[str, str] = {}
     """The tables that Spark can load as `scheme:NAME`, over a topic, chosen records of a log, or a store: by scheme, the function that
     makes the table from the name and the options."""

@@ -26,10 +26,12 @@ def test_the_log_is_counted_by_topic_and_its_end_by_partition() -> None:
     first.synced(0.0002)
     second.appended(1, 0.003, 7)
     second.foreign()
+    second.refused_disposal()
     found = samples(metrics)
     bank = (("topic", "bank"),)
     assert found["headwater_log_appended_records_total", bank] == 11
     assert found["headwater_log_foreign_records_total", bank] == 1
+    assert found["headwater_log_refused_disposals_total", bank] == 1
     assert found["headwater_log_append_seconds_count", bank] == 2
     assert found["headwater_log_append_seconds_sum", bank] == pytest.approx(0.0034)
     assert found["headwater_log_append_seconds_bucket", (("le", "0.0005"), ("topic", "bank"))] == 1

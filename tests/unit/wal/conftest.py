@@ -11,7 +11,8 @@ import pytest
 from headwater.cluster.local import LocalOwnership
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
-from headwater.wal.region import Region, create_region, open_region
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 7)

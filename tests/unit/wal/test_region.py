@@ -12,17 +12,14 @@ from tests.unit.wal.conftest import TOPICS, FailingOnce, OpenRegion
 
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import (
-    AlreadyExists,
     BadInput,
     Closed,
-    Conflict,
     DiskFull,
     Fenced,
     NotOwner,
     OutcomeUnknown,
-    OwnedTopic,
-    RegionNotFound,
     Timeout,
+    TooLarge,
     Unavailable,
     UnknownTable,
 )
@@ -31,42 +28,11 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.wal.layout import EMPTY, RecordKind, encode_key
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import Cleaned, Region, TableMark, create_region, open_region
-from headwater.wal.region_topics import PART, RegionTopics
+from headwater.wal.region import Cleaned, Region, TableMark, open_region
+from headwater.wal.region_creation import create_region
+from headwater.wal.region_topics import RegionTopics
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_region_is_created_once(log: EmbeddedLog) -> None:
-    assert not create_region(log, TOPICS)
-    assert create_region(log, RegionTopics("wal", 8))
-
-
-def test_a_region_that_was_begun_with_other_settings_is_created(log: EmbeddedLog) -> None:
-    topics = RegionTopics("wal", 30)
-    log.create_topic(topics.meta, settings=TopicSettings(segment=4000), part=PART)  # then that process died
-    assert create_region(log, topics, TopicSettings(segment=5000, disposal="secure-delete"))
-    assert log.topic(topics.meta).settings.disposal == "secure-delete"
-    other = RegionTopics("wal", 31)
-    log.create_topic(other.meta, settings=TopicSettings(segment=4000), part=PART)
-    log.append(other.meta, 0, [Record(b"k", b"v")], part=PART)  # the snapshots of a region whose log is lost
-    with pytest.raises(Conflict, match="its log is lost"):
-        create_region(log, other, TopicSettings(segment=5000))
-    assert log.bounds(other.meta, 0).end == 1
-
-
-def test_the_meta_topic_has_no_period_and_of_the_disposals_the_secure_ones(log: EmbeddedLog) -> None:
-    for number, (given, kept) in enumerate((("secure-reset", "secure-reset"), ("truncate", "delete"), ("delete", "delete")), 20):
-        topics, settings = RegionTopics("wal", number), TopicSettings(period="month", disposal=given)  # type: ignore[arg-type]
-        assert create_region(log, topics, settings)
-        assert not create_region(log, topics, settings)
-        data, meta = log.topic(topics.data).settings, log.topic(topics.meta).settings
-        assert (data.period, data.disposal, meta.period, meta.disposal) == ("month", given, 0, kept)
-        with pytest.raises(AlreadyExists):
-            create_region(log, topics, TopicSettings(period="day", disposal=given))  # type: ignore[arg-type]
-    assert {topic.settings.owner for topic in log.topics()} == {"wal"}
-    with pytest.raises(OwnedTopic):
-        log.append(TOPICS.data, 0, [Record(b"k", b"v")])
 
 
 async def test_calls_of_one_moment_share_a_batch_and_keep_their_order(opened: OpenRegion) -> None:
@@ -516,8 +482,37 @@ async def test_records_that_a_move_makes_fit_into_the_log(log: EmbeddedLog, tmp_
         assert recover(log, topics).meta.tables[1].live == 511
 
 
-async def test_a_region_has_room_for_snapshots(log: EmbeddedLog) -> None:
-    with pytest.raises(BadInput, match="max_record"):
-        create_region(log, RegionTopics("wal", 9), TopicSettings(max_record=200))
-    with pytest.raises(RegionNotFound):
-        await open_region(log, LocalOwnership(log, Path("unused")), RegionTopics("wal", 9))
+# -- owners of a table that append without a coroutine -------------------------------------------------------------
+
+
+async def test_an_append_is_numbered_when_it_is_made_and_told_when_it_is_durable(opened: OpenRegion) -> None:
+    region, told = await opened(), list[int]()
+    region.settled.append(lambda changes, error: told.extend(changes.sequences))
+    appended = [region.append(1, EMPTY + b"%d" % number) for number in range(3)]
+    assert [None if one is None else one[0] for one in appended] == [1, 2, 3]
+    assert [await one[1] for one in appended if one is not None] == [1, 2, 3]
+    assert [entry.payload async for entry in region.read(1)] == [b"0", b"1", b"2"]
+    assert told == [1, 2, 3]
+    with pytest.raises(BadInput):
+        region.append(-1, EMPTY)
+    with pytest.raises(TooLarge):
+        region.append(1, bytes(region.limit + 1))
+
+
+async def test_after_a_failure_an_append_does_nothing_until_the_region_is_ready(opened: OpenRegion) -> None:
+    region, told = await opened(), list[Exception | None]()
+    await region.write(1, [b"a"])
+    region.settled.append(lambda changes, error: told.append(error))
+    owned = cast(Any, region)._owned
+    owned.writer = FailingOnce(owned.writer, OutcomeUnknown("?"), arrives=True)
+    appended = region.append(1, EMPTY + b"b")
+    assert appended is not None
+    with pytest.raises(OutcomeUnknown):
+        await appended[1]
+    assert [type(error) for error in told] == [OutcomeUnknown]
+    assert region.append(1, EMPTY + b"c") is None
+    await region.ready()
+    again = region.append(1, EMPTY + b"d")
+    assert again is not None
+    assert await again[1] == again[0] == 3
+    assert [entry.payload async for entry in region.read(1)] == [b"a", b"b", b"d"]

@@ -10,7 +10,8 @@ from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import Conflict, HeadwaterError, NotOwner, RegionNotFound
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.faults import FailingFiles
-from headwater.wal.region import create_region, open_region
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import check_deletable, delete_region, leftover
 from headwater.wal.region_topics import RegionTopics
 

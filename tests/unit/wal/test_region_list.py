@@ -4,7 +4,7 @@ import pytest
 
 from headwater.core.errors import RegionNotFound
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.wal.region import create_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_list import known_region, region_list
 from headwater.wal.region_topics import RegionTopics
 

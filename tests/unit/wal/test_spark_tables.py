@@ -21,7 +21,8 @@ from headwater.log.record import Record, TopicSettings
 from headwater.spark.requests import read_options
 from headwater.spark.tables import find_any_table, find_table
 from headwater.wal.layout import EMPTY, RecordKind, encode_key, encode_payloads
-from headwater.wal.region import Region, create_region
+from headwater.wal.region import Region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import PART
 from headwater.wal.settings import RegionSettings
 from headwater.wal.spark_tables import OPTIONS, LiveEntries, RegionRecords, region_table

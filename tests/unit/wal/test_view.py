@@ -116,3 +116,17 @@ async def test_looks_are_of_one_moment_while_an_owner_writes_and_cleans(log: Emb
     await looking
     assert seen == sorted(seen)
     assert len(set(seen)) > 1
+
+
+async def test_a_table_is_read_without_owning_its_region(log: EmbeddedLog, opened: OpenRegion) -> None:
+    view = RegionView(log, TOPICS)
+    assert view.table(1) == (1, [])
+    region = await opened()
+    await region.write(1, [b"a", b"b"])
+    await region.write(2, [b"other"])
+    await region.write(1, [b"c"])
+    await region.mark_delete_up_to(1, 1)
+    following, entries = view.table(1)
+    assert (following, [(entry.sequence, entry.payload) for entry in entries]) == (4, [(2, b"b"), (3, b"c")])
+    await region.mark_delete_up_to(1, 3)
+    assert view.table(1) == (4, [])

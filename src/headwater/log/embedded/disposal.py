@@ -79,7 +79,8 @@ def dispose(partition: PartitionState) -> None:
                 if not files:
                     break
                 for one in files:
-                    one.treat(partition.files, disposal)
+                    if (refused := one.treat(partition.files, disposal)) and overwrites(disposal):
+                        partition.refused(manifests.spare(partition.folder, one.stem).name, refused)
                 _finish(partition, files)
     if overwrites(disposal):
         with suppress(HeadwaterError, OSError):
@@ -93,8 +94,11 @@ class _DrainedFile:
         self.stem, self.lock, self._fd, self._pos_fd = stem, lock, fd, pos_fd
         self.done = self.kept = False
 
-    def treat(self, files: Files, disposal: Disposal) -> None:
-        """Step 4. An error leaves the file drained, where its bytes have to be overwritten; otherwise it is not kept."""
+    def treat(self, files: Files, disposal: Disposal) -> str:
+        """Step 4. An error leaves the file drained, where its bytes have to be overwritten; otherwise it is not kept.
+
+        Returns why it was not treated as it should be; "" where it was.
+        """
         found = os.fstat(self._fd)
         alone = found.st_nlink == 1  # else a copy by hard link, as backups and `repair` make them, would be zeroed and recycled, too
         try:
@@ -108,8 +112,10 @@ class _DrainedFile:
                 write_all(files, self._fd, [bytes(BLOCKS)], 0)
                 files.sync(self._fd)
             self.kept = alone and recycles(disposal) and found.st_size > 0
-        except OSError:
+        except OSError as error:
             self.done = self.done or not overwrites(disposal)
+            return str(error.strerror)
+        return "" if alone else "the file has another name, as a backup by hard links makes it"
 
     def close(self, files: Files) -> None:
         self.lock.close()
@@ -133,14 +139,17 @@ def _locked(partition: PartitionState, tried: set[str]) -> Iterator[list[_Draine
                 if len(opened) == _AT_ONCE:
                     break
                 tried.add(stem)
-                with suppress(OSError):  # one file that cannot be opened does not keep the others
+                path = manifests.spare(folder, stem)
+                try:
                     _rename(files, folder, stem)
-                    path = manifests.spare(folder, stem)
                     lock = lock_alone(files, path)
                     if lock is not None:
                         opened.append(_opened(files, folder, stem, lock))
                     elif not path.exists():
                         lost.append(stem)
+                except OSError as error:  # one file that cannot be opened does not keep the others
+                    if overwrites(partition.settings.disposal):
+                        partition.refused(path.name, str(error.strerror))
             if lost:  # by a power cut after step 6, or somebody has removed them
                 partition.replace(now, drained=[stem for stem in now.drained if stem not in lost])
         yield opened
@@ -188,8 +197,8 @@ def _wipe_cuts(partition: PartitionState) -> None:
         first = min(now.segments[0].base, now.start)
         for path in list(partition.folder.glob("*.cut")):
             found = manifests.parsed(path.name.partition(".")[0])
-            if found is not None and found[0] < first:
-                wipe(partition.files, path)
+            if found is not None and found[0] < first and not wipe(partition.files, path):
+                partition.refused(path.name, "somebody reads it, or the disk refuses")
 
 
 class Following(NamedTuple):

@@ -16,16 +16,17 @@ from headwater.log.embedded.wiping import discard
 from headwater.log.record import whole
 
 
-def roll(partition: Partition, epoch: int | None = None) -> int:
+def roll(partition: Partition, epoch: int | None = None, *, due: bool = False) -> int:
     """Close the active segment, if it holds anything; return the offset at which the next one begins.
 
-    What was written is durable then. Removes a closed segment at once when all its records are deleted.
+    `due`: only where its period is over. What was written is durable then. Removes a closed segment at once when all its records are
+    deleted.
     """
     try:
         with partition.changing() as now:
             partition.check_claim(now.epoch, epoch)
             tail = partition.page.tail
-            if tail.position:
+            if tail.position and (not due or (partition.settings.period and partition.period_over(now.active))):
                 changes.roll(partition, partition.open(tail.base))
             return tail.offset
     except OSError as error:

@@ -90,10 +90,12 @@ class EmbeddedLog(Log):
 
     # -- topics ---------------------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
+    def create_topic(
+        self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "", copies: int = 0
+    ) -> Topic:
         self._writable()
         with explaining(self.data):
-            return self._topics.create(name, partitions, settings, part=part, prepare=self._prepare)
+            return self._topics.create(name, partitions, settings, part=part, copies=copies, prepare=self._prepare)
 
     def _prepare(self) -> None:
         mark_engine(self.data, self._files, "embedded")
@@ -297,8 +299,7 @@ class EmbeddedLog(Log):
         while True:
             with self._mutex, explaining(self.data):
                 self._writable()  # not before the mutex: whoever waits for it while the log is closed would open what nobody closes
-                found = self._partitions.get((topic, partition))
-                if found is not None:
+                if (found := self._partitions.get((topic, partition))) is not None:
                     return found
                 self._topics.with_partition(topic, partition)  # before the lock: looking up a name that is not there makes no file
                 excess = self._partitions.room()
@@ -326,8 +327,7 @@ class EmbeddedLog(Log):
         partition = partition_number(topic, partition)
         with self._mutex:
             self._open()
-            found = self._readers.get((topic, partition))
-            excess: list[PartitionReader] = []
+            found, excess = self._readers.get((topic, partition)), list[PartitionReader]()
             if found is None or found.gone or not found.folder.exists():
                 found = self._new_reader(topic, partition)
                 excess = self._readers.room()

@@ -61,7 +61,7 @@ class Partition(PartitionState):
         self.generation = topic.generation
         self.appends = 0  # appends since the partition was opened
         self.max_record = settings.max_record
-        self._most = 0 if settings.period else settings.segment  # below this position nothing rolls; a period is looked at each time
+        self._most, self._timed = settings.segment, bool(settings.period)  # below this position nothing rolls before the period is over
         self._metrics = metrics
         self._closed = False
         self._under_way: dict[int, OpenSegment] = {}  # by thread: appends and claims between their first byte and their answer
@@ -150,6 +150,7 @@ class Partition(PartitionState):
             or file.retired
             or self._closing
             or not page.quiet(self.manifest.generation, epoch or 0)
+            or (self._timed and position and self.period_over(file.segment))
         ):
             return None
         return file

@@ -5,6 +5,7 @@ Everything here is called under the partition's lock. `changing` and `replace` a
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from headwater.core.clock import Clock
 from headwater.core.errors import Damaged, Fenced, Unavailable, UnknownTopic
 from headwater.core.files import Files
+from headwater.core.metrics import PartitionMetrics
 from headwater.core.period import period_end
 from headwater.log.embedded import changes
 from headwater.log.embedded import manifest as manifests
@@ -21,6 +23,7 @@ from headwater.log.embedded.page import CommitPage, SegmentPosition
 from headwater.log.embedded.segment import OpenSegment
 from headwater.log.record import TopicSettings
 
+_logger = logging.getLogger("headwater.log")
 _MANIFEST_BYTES = 64 << 20
 _MANIFEST_SECONDS = 1.0
 
@@ -40,6 +43,8 @@ class PartitionState:
         self._active: OpenSegment | None = None  # the file of the last append: nearly always that of the next
         self._period = (-1, 0)  # when the active segment was created, and when its period ends
         self._unsettled = False  # the manifest is behind the durable end
+        self._metrics: PartitionMetrics | None = None
+        self._refused: set[str] = set()  # files of which `refused` has told
 
     def usable(self) -> None:
         """Under the lock: may this process change the partition? What a dead or failed change left half done is finished first.
@@ -122,6 +127,15 @@ class PartitionState:
         if created != segment.created:
             created, end = self._period = segment.created, period_end(self.settings.period, segment.created)
         return self.clock.now_ms() >= end
+
+    def refused(self, file: str, why: str) -> None:
+        """Tell, once for each file, that its bytes must be overwritten, and could not be."""
+        if file in self._refused:
+            return
+        self._refused.add(file)
+        _logger.warning("The bytes of %s, which %s must overwrite, are still there: %s.", self.folder / file, self.settings.disposal, why)
+        if self._metrics is not None:
+            self._metrics.refused_disposal()
 
     # -- the manifest ---------------------------------------------------------------------------------------
 

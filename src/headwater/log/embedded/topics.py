@@ -12,7 +12,7 @@ import msgspec
 from google_crc32c import value as crc32c
 
 from headwater.core.disposal import overwrites
-from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat, UnknownPartition
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat, UnknownPartition, Unsupported
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
 from headwater.log.embedded.manifest import SPARE
@@ -53,10 +53,16 @@ class EmbeddedTopics:
         self.folder, self._files, self._ids = folder, files, ids
         self._known: dict[str, tuple[tuple[int, int], Topic]] = {}  # with the stamp under which it was read
 
-    def create(self, name: str, partitions: int, settings: TopicSettings | None, *, part: str, prepare: Callable[[], None]) -> Topic:
+    def create(
+        self, name: str, partitions: int, settings: TopicSettings | None, *, part: str, copies: int = 0, prepare: Callable[[], None]
+    ) -> Topic:
         """As `Log.create_topic`; `prepare` is called first, under the lock."""
         check_new_topic_name(name)
         check_partitions(partitions)
+        if copies:
+            raise Unsupported(
+                "Segment files are kept once, in the data directory.", hint="Leave the copies out; brokers of Kafka keep several."
+            )
         wanted = new_settings(name, settings, part)
         make_dirs(self._files, self.folder)
         with self._locked():

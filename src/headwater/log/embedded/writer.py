@@ -43,8 +43,8 @@ class EmbeddedWriter(Writer):
 
         return self._log.append_encoded(self.topic, self.partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), self)
 
-    def roll(self) -> int:
-        return self._log.freeing(self.topic, self.partition, lambda found: roll(self.checked(found), self.epoch))
+    def roll(self, *, due: bool = False) -> int:
+        return self._log.freeing(self.topic, self.partition, lambda found: roll(self.checked(found), self.epoch, due=due))
 
     def delete_before(self, offset: int) -> int:
         return self._log.freeing(self.topic, self.partition, lambda found: delete_before(self.checked(found), offset, self.epoch))

@@ -96,12 +96,14 @@ class KafkaLog(Log):
 
     # -- topics ---------------------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "") -> Topic:
+    def create_topic(
+        self, name: str, *, partitions: int = 1, settings: TopicSettings | None = None, part: str = "", copies: int = 0
+    ) -> Topic:
         """As `Log.create_topic`. A segment has at least 1 MiB and room for the largest record, and the topic shows it."""
         self._check_writable()
         if self._data is not None:  # so that the embedded engine refuses the directory from now on
             mark_engine(self._data, Files(), "kafka")
-        return self._topics.create(name, partitions, settings, part)
+        return self._topics.create(name, partitions, settings, part, copies=copies)
 
     def topics(self) -> list[Topic]:
         self._check_open()

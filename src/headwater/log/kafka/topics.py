@@ -48,14 +48,14 @@ class KafkaTopics:
         self._retention: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def create(self, name: str, partitions: int, settings: TopicSettings | None, part: str) -> Topic:
+    def create(self, name: str, partitions: int, settings: TopicSettings | None, part: str, *, copies: int = 0) -> Topic:
         """As `Log.create_topic`. Without settings, an existing topic may have any."""
         check_new_topic_name(name)
         check_partitions(partitions)
         wanted = held(new_settings(name, settings, part))
         there = self._find(name)
         if there is None:
-            self._make(name, partitions, wanted)
+            self._make(name, partitions, wanted, copies)
             there = self._appeared(name)
         check_owner(name, there.settings.owner, part, "create_topic")
         if there.settings.owner != part:
@@ -230,8 +230,8 @@ class KafkaTopics:
         self._retention[name] = retention_of(configuration)
         return Topic(name, len(topic.partitions), owned(name, settings), str(topic.topic_id))
 
-    def _make(self, name: str, partitions: int, settings: TopicSettings) -> None:
-        copies = self._copies()
+    def _make(self, name: str, partitions: int, settings: TopicSettings, copies: int) -> None:
+        copies = copies or self._copies()
         new = self._brokers.kafka.admin.NewTopic(
             name, num_partitions=partitions, replication_factor=copies, config=configs_of(settings, copies)
         )

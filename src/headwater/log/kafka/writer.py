@@ -135,7 +135,7 @@ class KafkaWriter(Writer):
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
         return self.append(columns_outgoing(batch))
 
-    def roll(self) -> int:
+    def roll(self, *, due: bool = False) -> int:
         self._check()
         raise _no_roll()
 
@@ -236,7 +236,7 @@ class LentKafkaWriter(Writer):
     def append_arrow(self, batch: pa.RecordBatch) -> Sequence[int]:
         return self.append(columns_outgoing(batch))
 
-    def roll(self) -> int:
+    def roll(self, *, due: bool = False) -> int:
         raise _no_roll()
 
     def compact(self, before: int | None = None) -> Compacted:

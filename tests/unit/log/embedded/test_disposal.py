@@ -11,6 +11,7 @@ import pytest
 
 from headwater.core.disposal import DISPOSALS, Disposal, overwrites, recycles, shortens
 from headwater.core.files import Files
+from headwater.core.metrics import Metrics
 from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.check import check, stats
 from headwater.log.embedded.disposal import BLOCKS, SPARES, dispose
@@ -235,6 +236,34 @@ def test_a_disk_that_refuses_zeros_keeps_no_spare_and_no_secret_for_good(ground:
     assert b"0" not in secrets(ground.folder)
     append(log, 20)
     assert not check(log.reader("t", 0)).damage
+
+
+@pytest.mark.parametrize("disposal", SECURE)
+def test_a_secure_disposal_that_is_refused_is_told_and_counted_once_for_each_file(
+    ground: Any, disposal: Disposal, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics, files = Metrics(), FailingFiles(only=("pwritev",), number=errno.EIO)
+    with EmbeddedLog(ground.path, clock=ground.clock, files=files, metrics=metrics.log) as log:
+        log.create_topic("t", settings=TopicSettings(segment=14_000, disposal=disposal))
+        append(log, 20)
+        files.calls, files.fail_at, files.forever = 0, 2, True  # the first write is the manifest's
+        log.delete_before("t", 0, 13)
+        waiting = len(now(ground).drained)
+        assert waiting > 0
+        for _ in range(3):
+            settle([log.partition("t", 0)])
+        assert sum("must overwrite" in line.message for line in caplog.records) == waiting == len(now(ground).drained)
+        assert b'headwater_log_refused_disposals_total{topic="t"} %d.0' % waiting in metrics.render()
+        files.fail_at = 0
+        settle([log.partition("t", 0)])
+        assert now(ground).drained == []
+
+
+def test_a_secure_disposal_of_a_file_with_another_name_is_told(ground: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = filled(ground, "secure-delete")
+    os.link(now(ground).segments[0].log(ground.folder), tmp_path / "backup")
+    log.delete_before("t", 0, log.bounds("t", 0).end - 1)
+    assert sum("has another name" in line.message for line in caplog.records) == 1
 
 
 def test_a_spare_that_is_missing_is_passed_over(ground: Any) -> None:

@@ -13,7 +13,7 @@ from headwater.log.embedded.manifest import Segment
 from headwater.log.embedded.rewriting import SegmentWriter
 from headwater.log.encoding import encode
 from headwater.log.layout import seal
-from headwater.log.record import Record
+from headwater.log.record import Record, TopicSettings
 from headwater.testing.faults import FailingFiles, crash
 
 
@@ -86,3 +86,21 @@ def test_a_deletion_that_fails_anywhere_is_done_or_not_done(ground: Any) -> None
         if not failed:
             break
     assert step > 2
+
+
+def test_a_roll_that_is_not_due_closes_nothing(ground: Any) -> None:
+    log = ground.open()
+    log.create_topic("t", settings=TopicSettings(period="hour"))
+    writer = log.claim("t", 0)
+    writer.append([Record(b"k", b"v")])
+    assert writer.roll(due=True) == 1
+    assert len(ground.segments()) == 1
+    ground.clock.advance(3600)
+    assert writer.roll(due=True) == 1
+    assert len(ground.segments()) == 2
+    ground.clock.advance(3600)
+    assert writer.roll(due=True) == 1  # an empty one stays
+    assert len(ground.segments()) == 2
+    writer.append([Record(b"k", b"v")])
+    assert writer.roll() == 2
+    assert len(ground.segments()) == 3

@@ -143,6 +143,18 @@ def test_a_full_segment_is_left_to_a_thread(tmp_path: Path, clock: ManualClock) 
         assert log.append("t", 0, one()).start == SOME + sum(offsets is not None for offsets in taken)
 
 
+def test_a_period_is_no_reason_to_wait_until_it_is_over(tmp_path: Path, clock: ManualClock) -> None:
+    with EmbeddedLog(tmp_path / "timed", clock=clock) as log:
+        log.create_topic("t", settings=TopicSettings(period="day"))
+        warm(log)
+        assert log.append_inline("t", 0, one()) == range(SOME, SOME + 1)
+        clock.advance(86_400)
+        assert log.append_inline("t", 0, one()) is None
+        log.append("t", 0, one())  # rolls
+        assert len(list((tmp_path / "timed" / "log" / "t" / "0").glob("*.log"))) == 2
+        assert log.append_inline("t", 0, one()) == range(SOME + 2, SOME + 3)
+
+
 def test_a_deleted_topic_is_not_appended_to(log: EmbeddedLog, tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as other:
         other.delete_topic("t")

@@ -1,0 +1,198 @@
+"""`headwater queue list | get | rows | count | stats | history | listen`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.at import At
+from headwater.cli.command import command
+from headwater.cli.output import Column, count, counted, print_json, print_json_line, print_table, visible
+from headwater.cli.queue_options import (
+    NOTHING_FOUND,
+    FailEmpty,
+    Key,
+    KeyPrefix,
+    Limit,
+    QueueIfAny,
+    QueueName,
+    State,
+    cell,
+    queue_at,
+    short,
+    when,
+)
+from headwater.core.units import rounded_size
+from headwater.queue.requests import checked_name
+
+if TYPE_CHECKING:
+    from headwater.queue.answers import ShownRow, ShownStatistics
+
+_KEY, _DATA = 24, 20  # characters of a key and of data in a table of 80 columns
+
+
+@command(name="list")
+def list_queues(at: At) -> None:
+    """List the queues with their settings."""
+    with at.door() as hw:
+        found = hw.queue.list()
+    if at.json:
+        print_json(found)
+    elif found:
+        columns = (
+            Column("queue"),
+            Column("region", True),
+            Column("lease", True),
+            Column("priority", True),
+            Column("period"),
+            Column("disposal"),
+        )
+        rows = [
+            (one.queue, str(one.region), *(str(one.settings[name]) for name in ("lease", "priority", "period", "disposal")))
+            for one in found
+        ]
+        print_table(columns, rows)
+    else:
+        at.note(f"There are no queues. `{at.command('queue create QUEUE')}` makes one.")
+
+
+@command(example="headwater queue get pages page:/about")
+def get(
+    queue: QueueName,
+    key: Key,
+    at: At,
+    by_id: Annotated[bool, typer.Option("--id", help="KEY is the id of the row.")] = False,
+) -> None:
+    """Show the row of a key: the one that is being processed, where there is one."""
+    if by_id and not key.isdecimal():
+        raise typer.BadParameter(f"{key!r} is no id of a row.")
+    with queue_at(at, queue) as one:
+        shown = (one.get_id(int(key)) if by_id else one.get(os.fsencode(key))).shown()
+    if at.json:
+        print_json(shown)
+        return
+    for name in shown.__struct_fields__:
+        value = getattr(shown, name)
+        if value not in (None, "", False) or name == "data":
+            typer.echo(f"{name:<22}{visible(cell(value))}")
+
+
+@command(example="headwater queue rows pages --state due --limit 20")
+def rows(
+    queue: QueueName,
+    at: At,
+    state: Annotated[State | None, typer.Option("--state", help="Only rows of this state.")] = None,
+    key: KeyPrefix = "",
+    limit: Limit = 100,
+    fail_empty: FailEmpty = False,
+) -> None:
+    """List rows by id. With `--json` one object a line."""
+    shown: list[ShownRow] = []
+    with queue_at(at, queue) as one:
+        for row in one.rows(state=state, prefix=key, limit=limit + 1):
+            if len(shown) < limit and at.json:
+                print_json_line(row.shown())
+            shown.append(row.shown())
+    more = len(shown) > limit
+    if shown and not at.json:
+        columns = (Column("id", True), Column("key"), Column("st"), Column("prio", True), Column("process date"), Column("data"))
+        print_table(columns, map(_row, shown[:limit]))
+    if not at.json:
+        sys.stderr.write(f"{counted(min(len(shown), limit), 'row')}.{' There are more; --limit N shows them.' if more else ''}\n")
+    if fail_empty and not shown:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@command(name="count")
+def count_rows(queue: QueueName, at: At) -> None:
+    """Count the rows of a queue by state."""
+    with queue_at(at, queue) as one:
+        found = one.count()
+    text = (
+        f"{count(found.due)} due, {count(found.future)} later, {count(found.held)} held back, {count(found.processing)} being processed, "
+    )
+    at.answered(found, f"{text}{count(found.dead)} dead.")
+
+
+@command()
+def stats(at: At, queue: QueueIfAny = None) -> None:
+    """Show what a queue holds, and what has happened since its process opened it."""
+    if queue is not None:
+        checked_name(queue)
+    with at.door(changes=True) as hw:
+        names = [queue] if queue is not None else [one.queue for one in hw.queue.list()]
+        found = [hw.queue(name).statistics() for name in names]
+    if at.json:
+        print_json(found)
+        return
+    for place, one in enumerate(found):
+        typer.echo(("\n" if place else "") + "\n".join(f"{name:<11}{text}" for name, text in _words(one) if text))
+    for one in found:
+        if one.rows.dead:
+            at.note(f"See the dead rows of {one.queue}: {at.command(f'queue dead {one.queue} list')}")
+
+
+@command(example="headwater queue history pages page:/about")
+def history(queue: QueueName, key: Key, at: At) -> None:
+    """Show what the log still holds of a key, the oldest first. With `--json` one object a line."""
+    with queue_at(at, queue) as one:
+        found = one.history(os.fsencode(key))
+    if at.json:
+        for change in found:
+            print_json_line(change)
+    elif found:
+        columns = (Column("sequence", True), Column("date"), Column("change"), Column("row", True), Column("detail"))
+        print_table(columns, [(str(c.sequence), f"{c.date[:10]} {c.date[11:23]}", c.change, str(c.id), c.detail) for c in found])
+    else:
+        at.note("The log holds nothing of this key.")
+
+
+@command()
+def listen(
+    queue: QueueName,
+    at: At,
+    most: Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="End after so many events.")] = None,
+) -> None:
+    """Print rows that become due and rows that die, as it happens, until Ctrl-C. With `--json` one object a line."""
+    seen = 0
+    with queue_at(at, queue) as one:
+        one.count()  # an unknown queue is told before anything is printed
+        for event in one.listen():
+            if at.json:
+                print_json_line(event)
+            elif event.kind == "due":
+                typer.echo(f"{event.date}  {counted(event.count, 'row')} due")
+            else:
+                typer.echo(f"{event.date}  row {event.id} is dead ({event.reason}): {visible(cell(event.key))}")
+            sys.stdout.flush()
+            seen += 1
+            if seen == most:
+                return
+
+
+def _row(shown: ShownRow) -> tuple[str, ...]:
+    key, data = short(cell(shown.key), _KEY), short(cell(shown.data), _DATA)
+    return (str(shown.id), key, shown.status, str(shown.priority), when(shown.process_date), data)
+
+
+def _words(one: ShownStatistics) -> Iterable[tuple[str, str]]:
+    yield "queue", one.queue + (", paused" if one.paused else "")
+    rows = one.rows
+    yield (
+        "rows",
+        f"{count(rows.due)} due, {count(rows.future)} later, {count(rows.held)} held back, {count(rows.processing)} being processed",
+    )
+    yield "dead", counted(rows.dead, "row") if rows.dead else ""
+    yield "oldest due", one.oldest_due or ""
+    yield "waiting", counted(one.waiting_claims, "claim") if one.waiting_claims else ""
+    yield "put", f"{count(one.puts)}, {count(one.merges)} of them merged"
+    yield "claimed", f"{count(one.claims)}; {count(one.done)} done, {count(one.failed)} failed, {count(one.released)} released"
+    yield (
+        "ended",
+        f"{count(one.timed_out)} leases, {count(one.expired)} rows expired, {count(one.cancelled)} cancelled, {count(one.died)} died",
+    )
+    yield "log", f"region queue/{one.region}, {counted(one.log_records, 'record')}, {rounded_size(one.log_bytes)}"

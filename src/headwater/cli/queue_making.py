@@ -1,0 +1,207 @@
+"""`headwater queue create | put | cancel | pause | resume | delete`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headwater.cli.at import At
+from headwater.cli.command import command
+from headwater.cli.output import agreed, counted, print_json, print_json_line, visible
+from headwater.cli.queue_options import Key, QueueName, queue_at
+from headwater.cli.usage import UsageMistake
+from headwater.core.errors import BadInput
+from headwater.queue.requests import checked_name
+
+_LINES = 1000  # of standard input, that become one record
+_BYTES = 1 << 20
+
+
+@command("dry_run", example="headwater queue create pages --lease 60s --set max_timeouts=3")
+def create(
+    queue: QueueName,
+    at: At,
+    lease: Annotated[str | None, typer.Option("--lease", metavar="DURATION", help="How long a claim lasts (setting `lease`).")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the queue, such as max_timeouts=5; may be given several times."),
+    ] = None,
+    declaration: Annotated[
+        Path | None,
+        typer.Option("--declaration", metavar="FILE", help="The queue's columns, as XML or TOML: rows are checked against them."),
+    ] = None,
+) -> None:
+    """Create a queue, or change the settings of one that is there: those that are given; the others stay."""
+    given: dict[str, Any] = {} if lease is None else {"lease": lease}
+    for word in settings or ():
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UsageMistake(f"--set {word} has no value.", hint="Write it such as --set max_timeouts=5.")
+        given[name.strip()] = value.strip()
+    checked_name(queue)
+    declared = None if declaration is None else _text(declaration)
+    with at.door(changes=True, creates=not at.dry_run) as hw:
+        made = hw.queue.create_from(queue, given, declaration=declared, dry_run=at.dry_run)
+    would = "would be " if at.dry_run else ""
+    what = f"{would}created" if made.created else f"there{', and would be changed' if at.dry_run and given else ''}"
+    kept = made.settings
+    at.answered(
+        made,
+        f"Queue {queue} is {what}: lease {kept['lease']}, {kept['max_timeouts']} timeouts, {kept['max_attempts']} attempts, "
+        f"period {kept['period']}.",
+    )
+    if made.created and not at.dry_run:
+        at.note(f"Put a row: {at.command(f'queue put {queue} KEY')}")
+
+
+@command(example='headwater queue put pages page:/about \'{"why": "edited"}\' --priority 10 --delay 10s')
+def put(
+    queue: QueueName,
+    at: At,
+    key: Annotated[
+        str | None,
+        typer.Argument(metavar="KEY", help="The key of the row. Without it, standard input: a row a line, as JSON.", show_default=False),
+    ] = None,
+    content: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON; what is none is stored as text.", show_default=False)] = None,
+    priority: Annotated[
+        int | None, typer.Option("--priority", metavar="N", help="0 first, 255 last; as the queue says unless given.")
+    ] = None,
+    delay: Annotated[str | None, typer.Option("--delay", metavar="DURATION", help="Not before so long, such as 10s.")] = None,
+    process_date: Annotated[str | None, typer.Option("--process-date", metavar="TIME", help="Not before this time, ISO 8601.")] = None,
+    expiration_date: Annotated[
+        str | None, typer.Option("--expiration-date", metavar="TIME", help="Not after this time, ISO 8601: the row is gone then.")
+    ] = None,
+    lane: Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Rows of one lane run in their order.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option("--idempotency-key", metavar="TEXT", help="A put that is sent twice under it is done once.")
+    ] = None,
+) -> None:
+    """Put a row, or rows from standard input, and print what became of them once they are durable."""
+    options: dict[str, Any] = {
+        "priority": priority,
+        "delay": delay,
+        "process_date": process_date,
+        "expiration_date": expiration_date,
+        "lane": lane,
+    }
+    if key is None:
+        if any(value is not None for value in (*options.values(), idempotency_key)):
+            raise UsageMistake("Rows of standard input have fields of their own.", hint='Write such as {"key": "k", "priority": 10}.')
+        _put_lines(queue, at)
+        return
+    with queue_at(at, queue) as one:
+        put = one.put(os.fsencode(key), _data(content), idempotency_key=idempotency_key, **options)
+    if at.json:
+        from headwater.queue.json_form import show_date
+
+        shown = {"id": put.id, "outcome": put.outcome, "process_date": show_date(put.process_date)}
+        print_json({**shown, "raised": True} if put.raised else shown)
+        return
+    typer.echo(f"Row {put.id}: {put.outcome}.")
+    if put.raised:
+        at.note("Its process date lay before its insertion date, and was raised to it.")
+
+
+@command(example="headwater queue cancel pages page:/about")
+def cancel(queue: QueueName, key: Key, at: At) -> None:
+    """Remove the waiting row of a key. One that is being processed is a conflict, exit code 4."""
+    with queue_at(at, queue) as one:
+        row = one.cancel(os.fsencode(key))
+    at.answered(row.shown(), f"Row {row.id} is cancelled.")
+
+
+@command()
+def pause(queue: QueueName, at: At) -> None:
+    """Give out no rows until `resume`. Puts, and what becomes of claimed rows, go on."""
+    with queue_at(at, queue) as one:
+        one.pause()
+    at.answered({"queue": queue, "paused": True}, f"Queue {queue} is paused.")
+    at.note(f"To go on: {at.command(f'queue resume {queue}')}")
+
+
+@command()
+def resume(queue: QueueName, at: At) -> None:
+    """Give out rows again."""
+    with queue_at(at, queue) as one:
+        one.resume()
+    at.answered({"queue": queue, "paused": False}, f"Queue {queue} goes on.")
+
+
+@command("yes", "dry_run", example="headwater queue delete pages")
+def delete(queue: QueueName, at: At) -> None:
+    """Delete a queue with all of its rows, for good."""
+    checked_name(queue)
+    with at.door(changes=True) as hw:
+        found = hw.queue.delete(queue, dry_run=True)
+        if not at.dry_run:
+            if not agreed(f"Delete queue {queue} with {counted(found.rows, 'row')}?", yes=at.yes):
+                raise typer.Exit(1)
+            found = hw.queue.delete(queue)
+    at.answered(found, f"Queue {queue} {'would be' if at.dry_run else 'is'} gone, with {counted(found.rows, 'row')}.")
+
+
+def _put_lines(queue: str, at: At) -> None:
+    from headwater.queue.json_form import show_date
+
+    outcomes: dict[str, int] = {}
+    try:
+        with queue_at(at, queue) as one:
+            for batch in _batches():
+                for put in one.put_many(batch):
+                    outcomes[put.outcome] = outcomes.get(put.outcome, 0) + 1
+                    if at.json:
+                        print_json_line({"id": put.id, "outcome": put.outcome, "process_date": show_date(put.process_date)})
+                sys.stdout.flush()
+    finally:  # what is durable is told, also after an error
+        if outcomes and not at.json:
+            said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+            typer.echo(f"{counted(sum(outcomes.values()), 'row')}: {said}.")
+    if not outcomes:
+        at.note("Nothing was put: there was no row.")
+
+
+def _batches() -> Iterator[list[Any]]:
+    from headwater.queue.json_form import read_line
+
+    batch, size = list[Any](), 0
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            row = read_line(line.strip())
+        except BadInput as error:
+            raise BadInput(f"Line {number}: {error.message}", hint=error.hint) from None
+        if batch and (len(batch) == _LINES or size + len(line) > _BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += len(line)
+    if batch:
+        yield batch
+
+
+def _data(written: str | None) -> Any:
+    """JSON as it was written; other text as text."""
+    if written is None:
+        return None
+    import msgspec
+
+    from headwater.wire.json import UNREADABLE, decoder
+
+    try:
+        decoder(object)(written.encode())
+        return msgspec.Raw(written.encode())
+    except UNREADABLE:
+        return written
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        raise BadInput(f"The declaration {visible(str(path))} cannot be read: {error}.", hint="Name a file of XML or TOML.") from None

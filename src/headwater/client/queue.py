@@ -1,0 +1,384 @@
+"""The door's queues: rows that workers claim, over a directory or over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from headwater.client.backend import Backend
+from headwater.client.put_batch import PutBatch
+from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, QueueRow, claim_of, dead_of, put_of, row_of
+from headwater.client.queue_worker import QueueWorker
+from headwater.core.clock import Clock
+from headwater.core.errors import BadInput
+from headwater.queue import operations as ask
+from headwater.queue import requests
+from headwater.queue.answers import QueueDeleted, QueueSummary, RowCounts, ShownChange, ShownEvent, ShownStatistics
+from headwater.queue.handling import Backoff, duration_of
+from headwater.queue.json_form import GivenDate, data_bytes, key_bytes, path_key, read_date
+from headwater.queue.requests import ClaimBody, FailedRow, checked_name, lease_of
+from headwater.queue.row import NewRow
+from headwater.queue.settings import QueueSettings
+from headwater.queue.settings_form import given_settings
+from headwater.queue.values import Put, Reason, State
+
+if TYPE_CHECKING:
+    from headwater.client.queue_performer import QueuePerformer
+    from headwater.queue.manager import OpenQueue
+
+_PAGE = 1000
+
+
+class Queues:
+    """Every queue: `pages = await hw.queue("pages", create=QueueSettings(lease="60s"))`, then `await pages.put("page:/about", {…})`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def __call__(self, name: str, *, create: QueueSettings | bool = False, declaration: str | Path | None = None) -> OneQueue:
+        """A queue by its name. Does no I/O. Awaiting it opens it, and with `create` makes one that is not there. Errors: `BadInput`."""
+        return OneQueue(self._backend, checked_name(name), create, declaration)
+
+    async def list(self) -> Sequence[QueueSummary]:
+        """Every queue with its settings, sorted by name."""
+        return await self._backend.ask(ask.QUEUES, requests.ListQueues())
+
+    async def create(
+        self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
+    ) -> QueueSummary:
+        """Create a queue, or change the settings of one that is there: those that differ from the usual ones, the others stay.
+
+        Errors: `BadInput`; `Conflict` for a setting that cannot change.
+        """
+        given = {} if settings is None else given_settings(settings)
+        return await self.create_from(name, given, declaration=declaration, dry_run=dry_run)
+
+    async def create_from(
+        self, name: str, settings: Mapping[str, Any], *, declaration: str | Path | None = None, dry_run: bool = False
+    ) -> QueueSummary:
+        """`create` with settings by name, such as {"lease": "60s"}."""
+        declared = declaration.read_text("utf-8") if isinstance(declaration, Path) else declaration
+        request = requests.CreateQueue(queue=name, settings=dict(settings), declaration=declared, dry_run=dry_run)
+        return await self._backend.ask(ask.CREATE, request)
+
+    async def delete(self, name: str, *, dry_run: bool = False) -> QueueDeleted:
+        """Delete a queue with all of its rows, for good. Errors: `UnknownQueue`."""
+        return await self._backend.ask(ask.DELETE, requests.ChangeQueue(queue=name, dry_run=dry_run))
+
+
+class OneQueue:
+    """A queue: rows with a key, a priority and a date. Workers claim rows that are due; a row that is done is gone.
+
+    Nothing creates a queue but `create`. Errors of every call: `UnknownQueue`; `BadInput`; `NotOwner` where another process owns the queue
+    and serves at no address; `Unavailable`, such as `OutcomeUnknown`, where the log could not be written. Over HTTP also `Unreachable`.
+    """
+
+    def __init__(self, backend: Backend, name: str, create: QueueSettings | bool = False, declaration: str | Path | None = None) -> None:
+        self._backend, self.name, self._create, self._declaration = backend, name, create, declaration
+        self._performer: QueuePerformer | None = backend.performer_here(ask.QUEUE.name)
+        self._puts = PutBatch(backend, name)
+
+    def __await__(self) -> Generator[Any, None, OneQueue]:
+        return self.open().__await__()
+
+    async def open(self) -> OneQueue:
+        """Open the queue, and create it first where that was asked for; over HTTP the server does. Errors: `UnknownQueue`."""
+        if self._create is not False:
+            settings = None if self._create is True else self._create
+            await Queues(self._backend).create(self.name, settings, declaration=self._declaration)
+        await self.count()
+        return self
+
+    # -- putting ----------------------------------------------------------------------------------------------
+
+    async def put(
+        self,
+        key: str | bytes,
+        data: Any = None,
+        *,
+        priority: int | None = None,
+        delay: str | None = None,
+        process_date: GivenDate | None = None,
+        expiration_date: GivenDate | None = None,
+        insertion_date: GivenDate | None = None,
+        lane: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Put:
+        """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
+        process date, the smallest priority.
+
+        `data`: JSON, or bytes. `priority`: 0 first, 255 last. `delay`, such as "10s", or `process_date`: not before. `expiration_date`: not
+        after. `lane`: rows of one lane run in their order. `idempotency_key`: a put that is sent twice is done once.
+        """
+        row = new_row(
+            key, data, priority=priority, delay=delay, process_date=process_date, expiration_date=expiration_date,
+            insertion_date=insertion_date, lane=lane,
+        )  # fmt: skip
+        near = self._near()
+        if near is not None and self._performer is not None:
+            return (await self._performer.put_here(near, (row,), idempotency_key or ""))[0]
+        if idempotency_key is None:
+            return put_of(await self._puts.put(row))
+        return (await self._put([row], idempotency_key))[0]
+
+    async def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[Put]:
+        """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
+        made = [_row_from(row) for row in rows]
+        near = self._near()
+        if near is not None and self._performer is not None:
+            return await self._performer.put_here(near, made, idempotency_key or "")
+        return await self._put(made, idempotency_key)
+
+    async def _put(self, rows: Sequence[NewRow], idempotency: str | None) -> list[Put]:
+        answer = await self._backend.ask(ask.PUT, requests.PutRows(queue=self.name, rows=rows, idempotency=idempotency))
+        return [put_of(put) for put in PutBatch.puts(answer)]
+
+    # -- claiming ---------------------------------------------------------------------------------------------
+
+    async def claim(
+        self,
+        n: int = 1,
+        *,
+        lease: str | None = None,
+        wait: str = "20s",
+        group: str = "default",
+        worker: str = "",
+        done: Sequence[str | Claim] = (),
+    ) -> list[Claim]:
+        """Claim up to `n` rows that are due, for as long as the queue's lease, or as given; wait so long for the first.
+
+        Empty where none came. `done`: claims whose rows are processed; stale ones are passed over. Errors: `Paused` with wait="0s".
+        """
+        tokens = [one.token if isinstance(one, Claim) else one for one in done]
+        return (await self.exchange(n, lease=lease, wait=wait, group=group, worker=worker, done=tokens)).claims
+
+    async def exchange(
+        self,
+        n: int,
+        *,
+        lease: str | None = None,
+        wait: str = "0ms",
+        group: str = "default",
+        worker: str = "",
+        done: Sequence[str] = (),
+        fail: Sequence[FailedRow] = (),
+        extend: Sequence[str] = (),
+        release: Sequence[str] = (),
+    ) -> Exchanged:
+        """Say what became of rows by their tokens, and claim up to `n` others, in one call. A stale token never spoils the rest."""
+        near = self._near()
+        if near is not None and self._performer is not None and type(n) is int and n >= 0:
+            claimed = await self._performer.claim_here(
+                near, n, lease=lease_of(lease), wait=duration_of(wait, "wait"), group=group, worker=worker,
+                done=done, fail=[one.failure() for one in fail], extend=extend, release=release,
+            )  # fmt: skip
+            return Exchanged([Claim(one.row, one.token, one.lease_until, self.exchange) for one in claimed.claims], claimed.stale)
+        body = ClaimBody(
+            n=n, lease=lease, wait=wait, group=group, worker=worker,
+            done=list(done), fail=list(fail), extend=list(extend), release=list(release),
+        )  # fmt: skip
+        answer = await self._backend.ask(ask.CLAIM, requests.ClaimRows(queue=self.name, body=body))
+        return Exchanged([claim_of(shown, self.exchange) for shown in answer.claims], answer.stale)
+
+    async def leave(self, worker: str) -> None:
+        """End the claims of a worker that wait for rows; they return at once."""
+        await self._backend.ask(ask.LEAVE, requests.LeaveClaims(queue=self.name, worker=worker))
+
+    async def done(self, *tokens: str) -> list[str]:
+        """The rows of these claims are processed: they are gone. Returns the tokens that no longer count."""
+        return (await self.exchange(0, done=tokens)).stale
+
+    async def extend(self, *tokens: str, lease: str | None = None) -> list[str]:
+        """Let the leases of claims begin anew. Returns the tokens that no longer count."""
+        return (await self.exchange(0, extend=tokens, lease=lease)).stale
+
+    async def fail(self, token: str, error: str = "", *, retry_after: str | None = None, give_up: bool = False) -> None:
+        """The row of a claim could not be processed. Errors: `StaleClaim`."""
+        request = requests.FailClaim(queue=self.name, token=token, error=error, retry_after=retry_after, give_up=give_up)
+        await self._backend.ask(ask.FAIL, request)
+
+    async def release(self, token: str, *, delay: str | None = None) -> None:
+        """Give the row of a claim back unprocessed, to be claimed after `delay`. Errors: `StaleClaim`."""
+        await self._backend.ask(ask.RELEASE, requests.ReleaseClaim(queue=self.name, token=token, delay=delay))
+
+    def worker(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        concurrency: int = 8,
+        lease: str | None = None,
+        group: str = "default",
+        grace: str = "30s",
+        drain: bool = False,
+        retry: Backoff | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> QueueWorker:
+        """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`."""
+        return QueueWorker(
+            self, function, concurrency=concurrency, lease=lease, group=group, grace=grace, drain=drain, retry=retry, clock=clock,
+            random=random,
+        )  # fmt: skip
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    async def get(self, key: str | bytes) -> QueueRow:
+        """The row of a key: the one that is being processed, where there is one. Errors: `NotFound`."""
+        return row_of(await self._backend.ask(ask.GET, requests.FindRow(queue=self.name, key=path_key(key_bytes(key)))))
+
+    async def get_id(self, id: int) -> QueueRow:
+        """The row of an id. Errors: `NotFound`."""
+        return row_of(await self._backend.ask(ask.GET, requests.FindRow(queue=self.name, key=str(id), by="id")))
+
+    async def rows(self, *, state: State | None = None, prefix: str = "", limit: int | None = None) -> AsyncIterator[QueueRow]:
+        """Rows by id; of one state (due, future, held, processing), of keys that begin with `prefix`."""
+        after, left = 0, _limit(limit)
+        while left is None or left > 0:
+            most = _PAGE if left is None else min(left, _PAGE)
+            request = requests.ListRows(queue=self.name, state=state, key=prefix, after=after, limit=most)
+            page = await self._backend.ask(ask.ROWS, request)
+            for shown in page.items:
+                yield row_of(shown)
+            if page.next is None:
+                return
+            after, left = int(page.next), None if left is None else left - len(page.items)
+
+    async def count(self) -> RowCounts:
+        """How many rows are in each state."""
+        return await self._backend.ask(ask.COUNT, self._request())
+
+    async def statistics(self) -> ShownStatistics:
+        """What the queue holds, and what has happened since it was opened."""
+        return await self._backend.ask(ask.STATISTICS, self._request())
+
+    async def show(self) -> QueueSummary:
+        """Its settings."""
+        return await self._backend.ask(ask.SHOW, self._request())
+
+    async def history(self, key: str | bytes) -> Sequence[ShownChange]:
+        """What the log still holds of a key, the oldest first."""
+        return await self._backend.ask(ask.HISTORY, requests.RowRequest(queue=self.name, key=path_key(key_bytes(key))))
+
+    async def listen(self) -> AsyncIterator[ShownEvent]:
+        """Rows that become due and rows that die, from now on, for ever. One that does not keep up misses some."""
+        async for event in self._backend.stream(ask.EVENTS, self._request(), lambda event: self._request()):
+            yield event
+
+    # -- changing ---------------------------------------------------------------------------------------------
+
+    async def cancel(self, key: str | bytes) -> QueueRow:
+        """Remove the waiting row of a key, and return it. Errors: `NotFound`; `Conflict` while it is being processed."""
+        return row_of(await self._backend.ask(ask.CANCEL, requests.RowRequest(queue=self.name, key=path_key(key_bytes(key)))))
+
+    async def pause(self) -> None:
+        """Give out no rows until `resume`. Puts, and what becomes of claimed rows, go on."""
+        await self._backend.ask(ask.PAUSE, requests.PauseQueue(queue=self.name, paused=True))
+
+    async def resume(self) -> None:
+        """Give out rows again."""
+        await self._backend.ask(ask.PAUSE, requests.PauseQueue(queue=self.name, paused=False))
+
+    @property
+    def dead(self) -> DeadRows:
+        """The rows that the queue has given up."""
+        return DeadRows(self._backend, self.name)
+
+    def _near(self) -> OpenQueue | None:
+        """The queue itself, where this process owns it: a call then costs nothing beside the queue's own work."""
+        return None if self._performer is None else self._performer.opened(self.name)
+
+    def _request(self) -> requests.QueueRequest:
+        return requests.QueueRequest(queue=self.name)
+
+
+class DeadRows:
+    """The dead list of a queue: rows that failed too often, lost their lease too often, or were given up."""
+
+    def __init__(self, backend: Backend, name: str) -> None:
+        self._backend, self._name = backend, name
+
+    async def list(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
+        """Dead rows by id; of keys that begin with `prefix`, of one reason."""
+        found, after, left = list[DeadQueueRow](), 0, _limit(limit)
+        while left is None or left > len(found):
+            most = _PAGE if left is None else min(left - len(found), _PAGE)
+            request = requests.ListDead(queue=self._name, key=prefix, reason=reason, after=after, limit=most)
+            page = await self._backend.ask(ask.DEAD, request)
+            found += [dead_of(shown) for shown in page.items]
+            if page.next is None:
+                break
+            after = int(page.next)
+        return found
+
+    async def show(self, id: int) -> DeadQueueRow:
+        """A dead row. Errors: `NotFound`."""
+        return dead_of(await self._backend.ask(ask.DEAD_SHOW, requests.DeadRequest(queue=self._name, id=id)))
+
+    async def retry(self, id: int, *, dry_run: bool = False) -> int:
+        """Put a dead row again; it may merge with a waiting row of its key. Returns 1. Errors: `NotFound`."""
+        return (await self._backend.ask(ask.DEAD_RETRY, requests.ChangeDead(queue=self._name, id=id, dry_run=dry_run))).count
+
+    async def retry_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+        """Put every dead row again, or those that a filter finds; return how many."""
+        request = requests.ChangeAllDead(queue=self._name, key=prefix, reason=reason, dry_run=dry_run)
+        return (await self._backend.ask(ask.DEAD_RETRY_ALL, request)).count
+
+    async def drop(self, id: int, *, dry_run: bool = False) -> int:
+        """Forget a dead row, for good. Returns 1. Errors: `NotFound`."""
+        return (await self._backend.ask(ask.DEAD_DROP, requests.ChangeDead(queue=self._name, id=id, dry_run=dry_run))).count
+
+    async def drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+        """Forget every dead row, or those that a filter finds, for good; return how many."""
+        request = requests.ChangeAllDead(queue=self._name, key=prefix, reason=reason, dry_run=dry_run)
+        return (await self._backend.ask(ask.DEAD_DROP_ALL, request)).count
+
+
+def new_row(
+    key: str | bytes,
+    data: Any = None,
+    *,
+    priority: int | None = None,
+    delay: str | None = None,
+    process_date: GivenDate | None = None,
+    expiration_date: GivenDate | None = None,
+    insertion_date: GivenDate | None = None,
+    lane: str | None = None,
+) -> NewRow:
+    """The row that was given. Errors: `BadInput`."""
+    content, form = data_bytes(data)
+    if priority is not None and type(priority) is not int:
+        raise BadInput(f"priority={priority!r:.60} is no number.", hint="Give one from 0 (first) to 255 (last).")
+    if lane is not None and not isinstance(lane, str):
+        raise BadInput(f"lane={lane!r:.60} is no text.", hint='Give such as lane="tenant-7".')
+    return NewRow(
+        key=key_bytes(key),
+        data=content,
+        form=form,
+        priority=priority,
+        process_date=None if process_date is None else read_date(process_date, "process_date"),
+        delay=None if delay is None else duration_of(delay, "delay"),
+        insertion_date=None if insertion_date is None else read_date(insertion_date, "insertion_date"),
+        expiration_date=0 if expiration_date is None else read_date(expiration_date, "expiration_date"),
+        lane=b"" if lane is None else lane.encode(),
+    )
+
+
+def _row_from(given: object) -> NewRow:
+    if isinstance(given, NewRow):
+        return given
+    try:
+        if isinstance(given, Mapping):
+            return new_row(**given)
+        if isinstance(given, tuple):
+            return new_row(*given)
+    except TypeError as error:
+        raise BadInput(f"{given!r:.60} is no row: {error}.", hint='Give (key, data), or such as {"key": "k", "data": 1}.') from None
+    raise BadInput(f"{given!r:.60} is no row.", hint='Give (key, data), or such as {"key": "k", "data": 1}.')
+
+
+def _limit(limit: object) -> int | None:
+    if limit is None or (type(limit) is int and limit >= 0):
+        return limit
+    raise BadInput(f"limit={limit!r:.60} is no number of rows.", hint="Give such as limit=100, or leave it out.")

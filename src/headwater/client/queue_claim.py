@@ -1,0 +1,239 @@
+"""Rows as the door shows them, and claims: rows that the caller may process for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from headwater.core.errors import StaleClaim
+from headwater.queue.answers import RowPut, ShownClaim, ShownDeadRow, ShownRow
+from headwater.queue.handling import Backoff, GiveUp, Retry, duration_of
+from headwater.queue.json_form import data_of, read_date, read_row, show_claim, show_dead, show_row, shown_key
+from headwater.queue.requests import FailedRow
+from headwater.queue.row import Row, Status
+from headwater.queue.values import ClaimedRow, DeadRow, Put, Reason
+
+_TEXT = 2000  # characters of an error
+
+
+class QueueRow:
+    """A row. Dates are milliseconds since 1970, UTC; 0 stands for none. `key` is text where it is that, else bytes."""
+
+    __slots__ = ("_row", "_value")
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+        self._value: Any = row  # until the data are decoded
+
+    @property
+    def id(self) -> int:
+        return self._row.id
+
+    @property
+    def key(self) -> str | bytes:
+        return shown_key(self._row.key)
+
+    @property
+    def data(self) -> Any:
+        """The data: JSON decoded, or bytes as they were put."""
+        if self._value is self._row:
+            self._value = data_of(self._row.data, self._row.form)
+        return self._value
+
+    @property
+    def priority(self) -> int:
+        return self._row.priority
+
+    @property
+    def insertion_date(self) -> int:
+        return self._row.insertion_date
+
+    @property
+    def process_date(self) -> int:
+        return self._row.process_date
+
+    @property
+    def expiration_date(self) -> int:
+        return self._row.expiration_date
+
+    @property
+    def status(self) -> Status:
+        """W waiting, P being processed."""
+        return self._row.status
+
+    @property
+    def start_processing_date(self) -> int:
+        return self._row.start_processing_date
+
+    @property
+    def timeout_counter(self) -> int:
+        """How often its lease has ended since its data changed."""
+        return self._row.timeout_counter
+
+    @property
+    def attempts(self) -> int:
+        """How often it was claimed."""
+        return self._row.attempts
+
+    @property
+    def failures(self) -> int:
+        """How often it has failed since its data changed."""
+        return self._row.failures
+
+    @property
+    def lane(self) -> str | bytes:
+        return shown_key(self._row.lane)
+
+    @property
+    def error(self) -> str:
+        """Of the last failure."""
+        return self._row.error
+
+    @property
+    def worker(self) -> str:
+        """Who processes it."""
+        return self._row.worker
+
+    @property
+    def follow_up(self) -> bool:
+        """Whether it waits until the row of its key that is being processed is done."""
+        return self._row.follow_up
+
+    def shown(self) -> ShownRow:
+        """The row as JSON shows it."""
+        return show_row(self._row)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.key!r}>"
+
+
+class DeadQueueRow(QueueRow):
+    """A row that the queue has given up: when, and why."""
+
+    __slots__ = ("_dead",)
+
+    def __init__(self, dead: DeadRow) -> None:
+        super().__init__(dead.row)
+        self._dead = dead
+
+    @property
+    def reason(self) -> Reason:
+        """timeouts, attempts or given-up."""
+        return self._dead.reason
+
+    @property
+    def date(self) -> int:
+        """When it died."""
+        return self._dead.date
+
+    @property
+    def error(self) -> str:
+        return self._dead.error
+
+    @property
+    def worker(self) -> str:
+        """Who processed it last."""
+        return self._dead.worker
+
+    def shown(self) -> ShownRow:
+        return show_dead(self._dead)
+
+
+class Exchanged(NamedTuple):
+    """What a claim call has brought: rows, and which of the tokens that it told of no longer count."""
+
+    claims: list[Claim]
+    stale: list[str]
+
+
+class Claim(QueueRow):
+    """A row that the caller may process until `lease_until`: `async with claim: …` is done at its end, and fails with an exception.
+
+    `Retry` and `GiveUp` end the block without an error; other exceptions go on to the caller. Errors of its calls: `StaleClaim` once the
+    lease has ended, or after `done`, `fail` or `release`.
+    """
+
+    __slots__ = ("_settle", "_settled", "lease_until", "token")
+
+    def __init__(self, row: Row, token: str, lease_until: int, settle: Callable[..., Awaitable[Exchanged]]) -> None:
+        """`settle`: the queue's `exchange`."""
+        super().__init__(row)
+        self.token, self.lease_until, self._settle = token, lease_until, settle
+        self._settled = False
+
+    def shown(self) -> ShownRow:
+        return show_claim(ClaimedRow(self._row, self.token, self.lease_until))
+
+    async def done(self) -> None:
+        """The row is processed: it is gone."""
+        await self._tell(done=[self.token])
+
+    async def extend(self, lease: str | None = None) -> None:
+        """Let the lease begin anew, as long as the queue's, or as given."""
+        await self._told(lease, extend=[self.token])
+
+    async def fail(self, error: str = "", *, retry_after: str | None = None, give_up: bool = False) -> None:
+        """The row could not be processed: it is tried again after `retry_after`, at once where that is left out; `give_up`: never."""
+        await self._tell(fail=[FailedRow(token=self.token, error=str(error)[:_TEXT], retry_after=retry_after, give_up=give_up)])
+
+    async def release(self) -> None:
+        """Give the row back unprocessed, at once."""
+        await self._tell(release=[self.token])
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if self._settled:
+            return isinstance(error, Retry | GiveUp)
+        if error is None:
+            await self.done()
+        elif isinstance(error, GiveUp):
+            await self.fail(str(error), give_up=True)
+        elif isinstance(error, Retry):
+            await self.fail(str(error), retry_after=self._after(error.after))
+        elif isinstance(error, Exception):
+            await self.fail(f"{type(error).__name__}: {error}", retry_after=self._after(None))
+        else:
+            await self.release()
+        return isinstance(error, Retry | GiveUp)
+
+    def _after(self, given: int | None) -> str:
+        return f"{Backoff().wait_ms(self.failures + 1, Random()) if given is None else given}ms"
+
+    async def _tell(self, **told: Sequence[Any]) -> None:
+        await self._told(None, **told)
+        self._settled = True
+
+    async def _told(self, lease: str | None, /, **told: Sequence[Any]) -> None:
+        if lease is not None:
+            duration_of(lease, "lease")
+        if (await self._settle(0, lease=lease, **told)).stale:
+            raise StaleClaim(
+                f"The claim of row {self.id} holds it no longer: its lease has ended, or it is done.",
+                hint="Another worker may have it. Give a longer lease, or extend it in time.",
+            )
+
+
+# -- what a server has answered -------------------------------------------------------------------------------
+
+
+def row_of(shown: ShownRow) -> QueueRow:
+    return QueueRow(read_row(shown))
+
+
+def claim_of(shown: ShownClaim, settle: Callable[..., Awaitable[Exchanged]]) -> Claim:
+    row = read_row(shown)
+    return Claim(row, shown.token, row.lease_until, settle)
+
+
+def dead_of(shown: ShownDeadRow) -> DeadQueueRow:
+    return DeadQueueRow(DeadRow(read_row(shown), shown.reason, read_date(shown.date, "date"), shown.error, shown.worker))
+
+
+def put_of(put: RowPut) -> Put:
+    return Put(
+        put.id, put.outcome, 0 if put.process_date is None else read_date(put.process_date, "process_date"), put.raised, put.replayed
+    )

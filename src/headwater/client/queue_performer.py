@@ -1,0 +1,347 @@
+"""Performs the operations on queues in this process, which then owns the queues that they name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.client.claim_waits import ClaimWaits
+from headwater.client.local import LocalLog
+from headwater.client.wal_performer import WalPerformer
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import Closed, HeadwaterError, StaleClaim
+from headwater.core.metrics import Metrics
+from headwater.core.settings import Settings
+from headwater.log.json_form import show_bytes
+from headwater.queue import answers, operations, requests
+from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row
+from headwater.queue.manager import OpenQueue, QueueManager
+from headwater.queue.metrics import QueueMetrics
+from headwater.queue.queue import Queue
+from headwater.queue.region_hints import NAMESPACE
+from headwater.queue.requests import QueueRequest
+from headwater.queue.row import BINARY, NewRow
+from headwater.queue.settings_form import show_settings
+from headwater.queue.values import Claimed, HistoryEntry, Put, QueueEvent
+from headwater.wire.operation import Operation, Reply
+
+_audit = logging.getLogger("headwater.audit")
+_logger = logging.getLogger("headwater.queue")
+_FREQUENT = {operations.PUT, operations.CLAIM, operations.LEAVE, operations.DONE, operations.FAIL, operations.EXTEND, operations.RELEASE}
+
+
+def measure(metrics: Metrics, performer: QueuePerformer, log: object) -> None:
+    """Let the metrics read what the queues hold."""
+    metrics.add(performer.metrics)
+
+
+async def opens(performer: QueuePerformer, log: object) -> None:
+    """Begin to serve: open the queues of the directory in the background, so that their dates and leases count."""
+    performer.serve()
+
+
+async def closes(performer: QueuePerformer, log: object) -> None:
+    """Finish the calls under way, and let others own the queues."""
+    await performer.aclose()
+
+
+class QueuePerformer:
+    """One method for each operation of the same name. The first call of a queue owns it. Belongs to one event loop."""
+
+    def __init__(
+        self, *, log: LocalLog, wal: WalPerformer, clock: Clock | None = None, settings: Settings | None = None, address: str = ""
+    ) -> None:
+        self._log, self._wal, self._clock, self._settings = log, wal, clock or SystemClock(), settings or Settings()
+        self._address = address
+        self._manager: QueueManager | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._closed = False
+        self.waits = ClaimWaits()
+        self.metrics = QueueMetrics()
+        self.metrics.read = lambda: [] if self._manager is None else self._manager.readings()
+
+    # -- how it runs ------------------------------------------------------------------------------------------
+
+    async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:
+        answer = await getattr(self, operation.name)(request)
+        if operation.changes and operation not in _FREQUENT and not getattr(request, "dry_run", False):
+            _audit.info("%s: %s %s", who or "this process", operation.id, msgspec.structs.asdict(request))
+        return answer
+
+    async def stream(self, operation: Operation[Any, Any], request: QueueRequest) -> AsyncIterator[answers.ShownEvent]:
+        queue = await self._queue(request)
+        async for event in queue.listen():
+            yield _shown_event(event)
+
+    def serve(self) -> None:
+        """Open every queue of the directory in the background."""
+        self._serving = asyncio.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        try:
+            manager = await self._managed()
+            for entry in await manager.list():
+                try:
+                    await manager.open(entry.name)
+                except HeadwaterError as error:
+                    _logger.warning("Queue %s was not opened: %s", entry.name, error)
+        except HeadwaterError as error:
+            _logger.warning("The queues were not listed, and are opened with their first call: %s", error)
+
+    async def aclose(self) -> None:
+        """Close every queue. Closing twice is no error."""
+        self._closed = True
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
+        self.waits.end_all()
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            await manager.aclose()
+
+    async def _managed(self) -> QueueManager:
+        if self._closed:
+            raise Closed("This headwater is closed.", hint="Open it again.")
+        if self._manager is None:
+            log, regions = await self._log.open(), await self._wal.manager(NAMESPACE)
+            if self._manager is None:
+                self._manager = QueueManager(log, regions, clock=self._clock, settings=self._settings, serves=bool(self._address))
+        return self._manager
+
+    def opened(self, name: str) -> OpenQueue | None:
+        """A queue that is open in this process."""
+        return None if self._manager is None else self._manager.known(name)
+
+    async def _queue(self, request: QueueRequest) -> Queue:
+        return (await self._known(request)).queue
+
+    async def _known(self, request: QueueRequest) -> OpenQueue:
+        manager = self._manager or await self._managed()
+        known = manager.known(request.queue)
+        while known is None:  # one that is closed between is opened anew
+            await manager.open(request.queue)
+            known = manager.known(request.queue)
+        return known
+
+    # -- calls of this process, without a request -------------------------------------------------------------
+
+    def begin_claim(self, known: OpenQueue, n: int, *, wait: int, worker: str, **asked: Any) -> Awaitable[Claimed]:
+        """A claim that is made at once; `asked` as of `Queue.claim`. Where its caller gives it up, what was claimed is released."""
+        queue = known.queue
+        answer = queue.claim(n, wait=wait, worker=worker, **asked)
+        if not wait or not n or isinstance(answer, Answer | RecalledAnswer):
+            return answer
+        return self.waits.begin(known.entry.name, worker, asyncio.ensure_future(answer), lambda tokens: self._give_back(queue, tokens))
+
+    async def claim_here(self, known: OpenQueue, n: int, **asked: Any) -> Claimed:
+        """`begin_claim`, awaited. Where the caller is cancelled just as the answer comes, its rows are released."""
+        claim = self.begin_claim(known, n, **asked)
+        try:
+            return await claim
+        except asyncio.CancelledError:
+            if isinstance(claim, asyncio.Future) and not claim.cancel() and not claim.cancelled() and claim.exception() is None:
+                self._give_back(known.queue, [one.token for one in claim.result().claims])
+            raise
+
+    def _give_back(self, queue: Queue, tokens: list[str]) -> None:
+        if not tokens:
+            return
+        released = asyncio.ensure_future(queue.release(tokens))
+        released.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # the lease ends them otherwise
+
+    async def put_rows(self, request: requests.PutRows) -> list[Put]:
+        """What became of the rows of a put."""
+        return await self.put_here(await self._known(request), request.rows, request.idempotency or "")
+
+    @staticmethod
+    def put_here(known: OpenQueue, rows: Sequence[NewRow], idempotency: str = "") -> Awaitable[list[Put]]:
+        """Put rows into an open queue. Errors: `BadInput` for data that are not as declared."""
+        declaration = known.declaration
+        if declaration.columns:
+            for row in rows:
+                declaration.check(row.data, binary=row.form == BINARY)
+            rows = [msgspec.structs.replace(row, declaration=known.entry.declared) for row in rows]
+        return known.queue.put(rows, idempotency=idempotency)
+
+    async def claim_rows(self, request: requests.ClaimRows) -> Claimed:
+        """What a claim has brought."""
+        body = request.body
+        return await self.claim_here(
+            await self._known(request), body.n, lease=request.lease_ms, wait=request.wait_ms, group=body.group,
+            worker=body.worker, done=body.done, fail=[one.failure() for one in body.fail], extend=body.extend, release=body.release,
+        )  # fmt: skip
+
+    # -- queues -----------------------------------------------------------------------------------------------
+
+    async def queues(self, request: requests.ListQueues) -> list[answers.QueueSummary]:
+        return [_summary(entry) for entry in await (await self._managed()).list()]
+
+    async def create(self, request: requests.CreateQueue) -> Reply[answers.QueueSummary]:
+        manager = await self._managed()
+        entry, new = await manager.create(request.queue, request.settings, request.declaration, dry_run=request.dry_run)
+        return Reply(_summary(entry, created=new, dry_run=request.dry_run), 201 if new and not request.dry_run else 200)
+
+    async def show(self, request: QueueRequest) -> answers.QueueSummary:
+        return _summary(await (await self._managed()).entry(request.queue))
+
+    async def delete(self, request: requests.ChangeQueue) -> answers.QueueDeleted:
+        manager = await self._managed()
+        if request.dry_run:
+            rows = sum(await (await self._queue(request)).count())
+        else:
+            rows = await manager.delete(request.queue)
+        return answers.QueueDeleted(queue=request.queue, rows=rows, dry_run=request.dry_run)
+
+    async def count(self, request: QueueRequest) -> answers.RowCounts:
+        return answers.RowCounts(**(await (await self._queue(request)).count())._asdict())
+
+    async def statistics(self, request: QueueRequest) -> answers.ShownStatistics:
+        queue = await self._queue(request)
+        entry = await (await self._managed()).entry(request.queue)
+        found = queue.statistics()
+        numbers = {name: getattr(found, name) for name in found.__struct_fields__ if name not in ("counts", "oldest_due")}
+        rows = answers.RowCounts(**found.counts._asdict())
+        return answers.ShownStatistics(
+            queue=request.queue, region=entry.region, rows=rows, oldest_due=show_date(found.oldest_due), **numbers
+        )
+
+    async def pause(self, request: requests.PauseQueue) -> answers.QueuePaused:
+        queue = await self._queue(request)
+        await (queue.pause() if request.paused else queue.resume())
+        return answers.QueuePaused(queue=request.queue, paused=request.paused)
+
+    # -- rows -------------------------------------------------------------------------------------------------
+
+    async def put(self, request: requests.PutRows) -> answers.RowsPut:
+        puts = [show_put(put) for put in await self.put_rows(request)]
+        return answers.RowsPut(puts=puts)
+
+    async def rows(self, request: requests.ListRows) -> answers.RowsPage:
+        queue = await self._queue(request)
+        found = await queue.rows(state=request.state, prefix=request.key.encode(), after=request.after, limit=request.limit + 1)
+        shown = [show_row(row) for row in found[: request.limit]]
+        return answers.RowsPage(shown, str(shown[-1].id) if len(found) > request.limit else None)
+
+    async def get(self, request: requests.FindRow) -> answers.ShownRow:
+        return show_row(await (await self._queue(request)).get(request.wanted))
+
+    async def cancel(self, request: requests.RowRequest) -> answers.ShownRow:
+        return show_row(await (await self._queue(request)).cancel(key_in_path(request.key)))
+
+    async def history(self, request: requests.RowRequest) -> list[answers.ShownChange]:
+        return [_shown_change(entry) for entry in await (await self._queue(request)).history(key_in_path(request.key))]
+
+    # -- claims -----------------------------------------------------------------------------------------------
+
+    async def claim(self, request: requests.ClaimRows) -> answers.RowsClaimed:
+        claimed = await self.claim_rows(request)
+        return answers.RowsClaimed(claims=[show_claim(claim) for claim in claimed.claims], stale=claimed.stale)
+
+    async def leave(self, request: requests.LeaveClaims) -> None:
+        self.waits.leave(request.queue, request.worker)
+
+    async def done(self, request: requests.ClaimRequest) -> None:
+        await _told(request, (await self._queue(request)).done([request.token]))
+
+    async def fail(self, request: requests.FailClaim) -> None:
+        await _told(request, (await self._queue(request)).fail([request.failure()]))
+
+    async def extend(self, request: requests.ExtendClaim) -> None:
+        await _told(request, (await self._queue(request)).extend([request.token], requests.lease_of(request.lease)))
+
+    async def release(self, request: requests.ReleaseClaim) -> None:
+        await _told(request, (await self._queue(request)).release([request.token], request.delay_ms))
+
+    # -- dead rows --------------------------------------------------------------------------------------------
+
+    async def dead(self, request: requests.ListDead) -> answers.DeadPage:
+        queue, prefix = await self._queue(request), request.key.encode()
+        found = await queue.dead_list(prefix=prefix, reason=request.reason or "", after=request.after, limit=request.limit + 1)
+        shown = [show_dead(dead) for dead in found[: request.limit]]
+        return answers.DeadPage(shown, str(shown[-1].id) if len(found) > request.limit else None)
+
+    async def dead_show(self, request: requests.DeadRequest) -> answers.ShownDeadRow:
+        return show_dead(await (await self._queue(request)).dead_get(request.id))
+
+    async def dead_retry(self, request: requests.ChangeDead) -> answers.DeadRetried:
+        queue = await self._queue(request)
+        if request.dry_run:
+            await queue.dead_get(request.id)
+            return answers.DeadRetried(count=1, dry_run=True)
+        return _retried(await queue.dead_retry([request.id]))
+
+    async def dead_retry_all(self, request: requests.ChangeAllDead) -> answers.DeadRetried:
+        queue, prefix, reason = await self._queue(request), request.key.encode(), request.reason or ""
+        if request.dry_run:
+            return answers.DeadRetried(count=await _count_dead(queue, prefix, reason), dry_run=True)
+        return _retried(await queue.dead_retry(prefix=prefix, reason=reason))
+
+    async def dead_drop(self, request: requests.ChangeDead) -> answers.DeadDropped:
+        queue = await self._queue(request)
+        if request.dry_run:
+            await queue.dead_get(request.id)
+            return answers.DeadDropped(count=1, dry_run=True)
+        return answers.DeadDropped(count=await queue.dead_drop([request.id]))
+
+    async def dead_drop_all(self, request: requests.ChangeAllDead) -> answers.DeadDropped:
+        queue, prefix, reason = await self._queue(request), request.key.encode(), request.reason or ""
+        if request.dry_run:
+            return answers.DeadDropped(count=await _count_dead(queue, prefix, reason), dry_run=True)
+        return answers.DeadDropped(count=await queue.dead_drop(prefix=prefix, reason=reason))
+
+
+# -- answers --------------------------------------------------------------------------------------------------
+
+
+def show_put(put: Put) -> answers.RowPut:
+    """What became of a row, as JSON."""
+    return answers.RowPut(
+        id=put.id, outcome=put.outcome, process_date=show_date(put.process_date), raised=put.raised, replayed=put.replayed
+    )
+
+
+async def _told(request: requests.ClaimRequest, call: Awaitable[list[str]]) -> None:
+    if await call:
+        raise StaleClaim(
+            f"The claim {request.token} holds its row no longer: its lease has ended, or the row is done.",
+            hint=f"Another worker may have the row. See `headwater queue rows {request.queue}`.",
+        )
+
+
+async def _count_dead(queue: Queue, prefix: bytes, reason: str) -> int:
+    count, after = 0, 0
+    while found := await queue.dead_list(prefix=prefix, reason=reason, after=after, limit=1000):
+        count, after = count + len(found), found[-1].row.id
+    return count
+
+
+def _retried(puts: Sequence[Put]) -> answers.DeadRetried:
+    return answers.DeadRetried(count=len(puts), puts=[show_put(put) for put in puts])
+
+
+def _summary(entry: Any, *, created: bool = False, dry_run: bool = False) -> answers.QueueSummary:
+    return answers.QueueSummary(
+        queue=entry.name, region=entry.region, settings=show_settings(entry.settings), created=created, dry_run=dry_run
+    )
+
+
+def _shown_change(entry: HistoryEntry) -> answers.ShownChange:
+    return answers.ShownChange(
+        sequence=entry.sequence, date=show_date(entry.date) or "", change=entry.change, id=entry.id, detail=entry.detail
+    )
+
+
+def _shown_event(event: QueueEvent) -> answers.ShownEvent:
+    return answers.ShownEvent(
+        kind=event.kind,
+        date=show_date(event.date) or "",
+        id=event.id,
+        key=show_bytes(event.key, "text") if event.key else "",
+        reason=event.reason,
+        count=event.count,
+    )

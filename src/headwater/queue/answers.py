@@ -1,0 +1,191 @@
+"""The answers of the operations on queues: their JSON, and its description for OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from headwater.queue.values import Outcome, Reason
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Date = Annotated[str, msgspec.Meta(description="ISO 8601 in UTC, with milliseconds.")]
+Key = Annotated[Any, msgspec.Meta(description="Text, or $binary where it is none.")]
+Data = Annotated[Any, msgspec.Meta(description="JSON as it was put, or $binary.")]
+
+
+class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue and its settings. `created`: it was not there before. `dry_run`: nothing was changed."""
+
+    queue: str
+    region: int
+    settings: dict[str, Any]
+    created: bool = False
+    dry_run: bool = False
+
+
+class QueueDeleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue is gone, with so many rows, dead ones included."""
+
+    queue: str
+    rows: Count
+    dry_run: bool = False
+
+
+class ShownRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A row. `status`: W waiting, P being processed. `expiration_date` null: never. Further fields appear where they say something:
+
+    `attempts`: how often it was claimed; `failures`: how often it has failed since its data changed; `error`: of the last failure;
+    `worker` and `group`: who processes it; `follow_up`: it waits until the row of its key that is being processed is done.
+    """
+
+    id: int
+    key: Key
+    data: Data
+    priority: int
+    insertion_date: Date
+    process_date: Date
+    expiration_date: Date | None
+    status: Literal["W", "P"]
+    start_processing_date: Date | None
+    timeout_counter: Count
+    attempts: Count = 0
+    failures: Count = 0
+    lane: Key = ""
+    error: str = ""
+    worker: str = ""
+    group: str = ""
+    follow_up: bool = False
+
+
+class ShownClaim(ShownRow, frozen=True, kw_only=True, omit_defaults=True):
+    """A row that the caller may process until `lease_until`. The token proves it."""
+
+    token: str
+    lease_until: Date
+
+
+class ShownDeadRow(ShownRow, frozen=True, kw_only=True, omit_defaults=True):
+    """A row that the queue has given up at `date`, and why: timeouts, attempts or given-up."""
+
+    reason: Reason
+    date: Date
+
+
+class RowPut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a row. `id`: of the row that was made or changed. `raised`: its process date lay before its insertion
+    date. `replayed`: an earlier put with the same Idempotency-Key had done it."""
+
+    id: int
+    outcome: Outcome
+    process_date: Date | None
+    raised: bool = False
+    replayed: bool = False
+
+
+class RowsPut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of the rows, once that is durable: of one row its fields, of a list of rows `puts`, one for each, in their order."""
+
+    id: int | None = None
+    outcome: Outcome | None = None
+    process_date: Date | None = None
+    raised: bool = False
+    replayed: bool = False
+    puts: list[RowPut] | None = None
+
+
+class RowsPage(msgspec.Struct, frozen=True):
+    """A page of rows by id; the Link header leads to the next."""
+
+    items: list[ShownRow]
+    next: str | None
+
+
+class DeadPage(msgspec.Struct, frozen=True):
+    """A page of dead rows by id; the Link header leads to the next."""
+
+    items: list[ShownDeadRow]
+    next: str | None
+
+
+class RowsClaimed(msgspec.Struct, frozen=True, kw_only=True):
+    """The claimed rows. `stale`: those of the given tokens that hold their rows no longer; what was said of the others is done."""
+
+    claims: list[ShownClaim] = []
+    stale: list[str] = []
+
+
+class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows by state. `held`: waiting rows that another row keeps back, such as follow-ups and the rest of a lane."""
+
+    due: Count
+    future: Count
+    held: Count
+    processing: Count
+    dead: Count
+
+
+class ShownStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue holds, and what has happened since its process opened it. `oldest_due`: the date of the row that waits longest."""
+
+    queue: str
+    region: int
+    paused: bool
+    rows: RowCounts
+    waiting_claims: Count
+    oldest_due: Date | None
+    log_records: Count
+    log_bytes: Count
+    puts: Count
+    merges: Count
+    claims: Count
+    done: Count
+    failed: Count
+    released: Count
+    timed_out: Count
+    died: Count
+    expired: Count
+    cancelled: Count
+
+
+class QueuePaused(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the queue is paused by now."""
+
+    queue: str
+    paused: bool
+
+
+class DeadRetried(msgspec.Struct, frozen=True, kw_only=True):
+    """The dead rows that were put again, and what became of them; with `dry_run`, how many would be."""
+
+    count: Count
+    puts: list[RowPut] = []
+    dry_run: bool = False
+
+
+class DeadDropped(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead rows are forgotten."""
+
+    count: Count
+    dry_run: bool = False
+
+
+class ShownChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a key's row that the log still holds."""
+
+    sequence: int
+    date: Date
+    change: str
+    id: int
+    detail: str = ""
+
+
+class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rows have become due (`count` of them), or a row has died, and why."""
+
+    kind: Literal["due", "dead"]
+    date: Date
+    id: int = 0
+    key: Key = ""
+    reason: str = ""
+    count: Count = 1

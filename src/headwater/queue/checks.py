@@ -1,0 +1,111 @@
+"""Checks of what callers give. A row that passes can be put whatever the queue holds."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.core.errors import BadInput, TooLarge
+from headwater.queue.row import NewRow
+from headwater.queue.settings import QueueSettings
+
+MAX_KEY = 1024
+"""Bytes of a key."""
+MAX_NAME = 255
+"""Bytes of a lane, of a consumer group, of a worker's name, and of an idempotency key."""
+MAX_DATE = (1 << 47) - 1
+"""In milliseconds: the year 6429."""
+MAX_ERROR = 4096
+"""Bytes of the text of a failure; more is cut off."""
+
+
+class CheckedRow(msgspec.Struct, gc=False):
+    """A row to put, with every date known."""
+
+    key: bytes
+    data: bytes
+    form: int
+    priority: int
+    insertion: int
+    process: int
+    expiration: int
+    declaration: int
+    lane: bytes
+    raised: bool
+
+
+def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
+    """Errors: `BadInput`, `TooLarge`."""
+    key, data, priority, insertion, process = new.key, new.data, new.priority, new.insertion_date, new.process_date
+    if type(key) is not bytes or not key:
+        raise BadInput("A row needs a key.", hint="Give one, such as key=b'page:/about'.")
+    if len(key) > MAX_KEY:
+        raise TooLarge(f"The key has {len(key)} bytes; a queue takes {MAX_KEY}.", hint="Use a digest of it as the key.")
+    if type(data) is not bytes:
+        raise BadInput(f"The data of {_shown(key)} are a {type(data).__name__}.", hint="Give bytes.")
+    if priority is None:
+        priority = settings.priority
+    elif type(priority) is not int or not 0 <= priority <= 255:
+        raise BadInput(f"The priority {priority!r} of {_shown(key)} is none.", hint="Priorities are 0 to 255, the smallest first.")
+    raised = False
+    if insertion is None:
+        insertion = now
+    else:
+        _check_date(key, "insertion_date", insertion)
+        if insertion > now + settings.clock_ahead:
+            raise BadInput(
+                f"The insertion date of {_shown(key)} lies {insertion - now} ms ahead of the server's clock; {settings.clock_ahead} are "
+                "allowed.",
+                hint="Set the client's clock, or leave the date out.",
+            )
+    if new.delay is not None:
+        if process is not None:
+            raise BadInput(f"{_shown(key)} has a process date and a delay.", hint="Give one of them.")
+        if type(new.delay) is not int or new.delay < 0:
+            raise BadInput(f"The delay {new.delay!r} of {_shown(key)} is none.", hint="Give 0 or more.")
+        process = now + new.delay
+        _check_date(key, "process date", process)
+    elif process is None:
+        process = now
+    else:
+        _check_date(key, "process_date", process)
+        if process < insertion:
+            process, raised = insertion, True
+    if new.expiration_date:
+        _check_date(key, "expiration_date", new.expiration_date)
+    if new.lane and (type(new.lane) is not bytes or len(new.lane) > MAX_NAME):
+        raise BadInput(f"The lane of {_shown(key)} is none.", hint=f"Give up to {MAX_NAME} bytes.")
+    return CheckedRow(key, data, new.form, priority, insertion, process, new.expiration_date, new.declaration, new.lane, raised)
+
+
+def checked_name(name: str, what: str) -> bytes:
+    """A name as bytes. Errors: `BadInput`."""
+    try:
+        encoded = name.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise BadInput(f"{what} {name!r} is no text.", hint="Give a short text.") from None
+    if len(encoded) > MAX_NAME:
+        raise BadInput(f"{what} has {len(encoded)} bytes; {MAX_NAME} are allowed.", hint="Give a shorter one.")
+    return encoded
+
+
+def checked_duration(given: int | None, usual: int, what: str, least: int = 0) -> int:
+    """A duration in milliseconds. Errors: `BadInput`."""
+    if given is None:
+        return usual
+    if type(given) is not int or not least <= given <= MAX_DATE // 2:
+        raise BadInput(f"{what} of {given!r} ms is none.", hint=f"Give a whole number from {least} on.")
+    return given
+
+
+def cut_error(error: str) -> str:
+    """An error's text, cut to what a row keeps of it."""
+    return error.encode(errors="replace")[:MAX_ERROR].decode(errors="ignore")
+
+
+def _check_date(key: bytes, name: str, date: int) -> None:
+    if type(date) is not int or not 0 < date <= MAX_DATE:
+        raise BadInput(f"The {name} {date!r} of {_shown(key)} is none.", hint="Give milliseconds since 1970.")
+
+
+def _shown(key: bytes) -> str:
+    return repr(key[:80].decode(errors="replace"))

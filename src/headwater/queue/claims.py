@@ -1,0 +1,114 @@
+"""Claims: which rows are being processed, by whom, and until when. A token names a claim; it counts while the claim lasts."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import NamedTuple
+
+from headwater.queue.date_heap import NEVER
+
+_FEW = 1024
+_Lease = tuple[int, int, int]  # its end, the slot, the claim's sequence
+
+
+class Claim(NamedTuple):
+    """A row that is being processed. `sequence`: of the claim's record; with the slot it makes the token."""
+
+    sequence: int
+    start: int
+    until: int
+    group: str
+    worker: str
+    fast: bool
+
+
+_made = tuple.__new__  # of a NamedTuple: without the function in Python that checks names
+
+
+class Claims:
+    """The claims, by slot and by token."""
+
+    def __init__(self, table: int = 0) -> None:
+        """`table`: of the queue. No other queue has had it, so that no token of a deleted queue fits one that was created again."""
+        self._table = f"-{table}" if table else ""
+        self.by_slot: dict[int, Claim] = {}
+        self.by_token: dict[str, int] = {}
+        self._fast: dict[str, int] = {}  # by consumer group: rows below the slow band that it processes
+        self._run: deque[_Lease] = deque()  # leases of one length end in the order in which they begin
+        self._heap: list[_Lease] = []  # the others
+        self.earliest = NEVER
+        """No lease ends before this date. The claim that ended then may be gone."""
+
+    def __len__(self) -> int:
+        return len(self.by_slot)
+
+    def add(self, slot: int, sequence: int, start: int, until: int, group: str, worker: str, fast: bool) -> str:
+        """A row was claimed, by the record of this sequence; return the token. `fast`: it is below the slow band."""
+        token = f"{slot}-{sequence}{self._table}"
+        self.by_token[token] = slot
+        self.by_slot[slot] = _made(Claim, (sequence, start, until, group, worker, fast))
+        if fast:
+            self._fast[group] = self._fast.get(group, 0) + 1
+        self._lease((until, slot, sequence))
+        return token
+
+    def extend(self, slot: int, start: int, until: int) -> None:
+        """Its lease begins anew."""
+        claim = self.by_slot[slot] = self.by_slot[slot]._replace(start=start, until=until)
+        self._lease((until, slot, claim.sequence))
+
+    def remove(self, slot: int) -> Claim:
+        """A row is no longer processed."""
+        claim = self.by_slot.pop(slot)
+        del self.by_token[f"{slot}-{claim.sequence}{self._table}"]
+        if claim.fast:
+            left = self._fast[claim.group] - 1
+            if left:
+                self._fast[claim.group] = left
+            else:
+                del self._fast[claim.group]
+        run = self._run
+        if run and run[0][1] == slot and run[0][2] == claim.sequence:
+            run.popleft()
+        return claim
+
+    def only_slow(self, group: str) -> bool:
+        """Whether a consumer group processes no row below the slow band."""
+        return group not in self._fast
+
+    # -- leases -----------------------------------------------------------------------------------------------------------
+
+    def next_end(self) -> int:
+        """When the first lease ends, or `NEVER`."""
+        while self._run and not self._lasts(self._run[0]):
+            self._run.popleft()
+        while self._heap and not self._lasts(self._heap[0]):
+            heapq.heappop(self._heap)
+        ends = [leases[0][0] for leases in (self._run, self._heap) if leases]
+        self.earliest = min(ends, default=NEVER)
+        return self.earliest
+
+    def pop_ended(self, now: int) -> int:
+        """The slot of a claim whose lease has ended before `now`, each once; -1: there is none. At its very end, a lease still holds."""
+        if self.next_end() >= now:
+            return -1
+        if self._heap and (not self._run or self._heap[0] < self._run[0]):
+            return heapq.heappop(self._heap)[1]
+        return self._run.popleft()[1]
+
+    def _lease(self, lease: _Lease) -> None:
+        if lease[0] < self.earliest:
+            self.earliest = lease[0]
+        if not self._run or lease[0] >= self._run[-1][0]:
+            self._run.append(lease)
+        else:
+            heapq.heappush(self._heap, lease)
+        if len(self._run) + len(self._heap) > _FEW + 2 * len(self.by_slot):
+            # Claims mostly end early: without this, an hour of them would stay in memory.
+            self._run = deque(lease for lease in self._run if self._lasts(lease))
+            self._heap = sorted(lease for lease in self._heap if self._lasts(lease))
+
+    def _lasts(self, lease: _Lease) -> bool:
+        claim = self.by_slot.get(lease[1])
+        return claim is not None and claim.sequence == lease[2] and claim.until == lease[0]

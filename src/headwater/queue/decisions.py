@@ -1,0 +1,355 @@
+"""Decides what a call changes: it changes the fold, and makes the record that changes it again when the log is replayed.
+
+A call begins a record, decides, and ends it. What is decided depends on the fold, on the request, and on the time that is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headwater.core.errors import Conflict, NotFound
+from headwater.queue import records
+from headwater.queue.body import BINARY, BODY, FOLLOW_UP, HAS_EXTRAS, PRIORITY, expiration_of, fields, key_of, make_body, process_of
+from headwater.queue.checks import CheckedRow, cut_error
+from headwater.queue.columns import NO_TRIES, PROCESSING, Extras, RowColumns, Tries
+from headwater.queue.fold import QueueFold
+from headwater.queue.merge import Mergeable, merged
+from headwater.queue.records import HEADER, SlotId, WholeRow, encode_header, encode_rows
+from headwater.queue.row import SLOW, Row
+from headwater.queue.row_view import row_at, whole_row
+from headwater.queue.settings import QueueSettings
+from headwater.queue.totals import Totals
+from headwater.queue.values import ClaimedRow, Failure, Put
+
+_pack_body = BODY.pack
+_TIMEOUTS, _ATTEMPTS, _GIVEN_UP = range(3)
+
+
+class Decisions:
+    """Decides for one queue. `begin`, then calls, then `end`."""
+
+    def __init__(self, fold: QueueFold, settings: QueueSettings) -> None:
+        self.fold, self.settings = fold, settings
+        self.totals = Totals()
+        self.died: list[int] = []
+        """Ids of the rows that have been given up since somebody has cleared it."""
+        self._parts: list[bytes] = []
+        self._now = 0
+
+    def begin(self, now: int) -> None:
+        self.fold.begin(now)
+        self._now = now
+        self._parts = [encode_header(*HEADER, now)]
+
+    def end(self) -> bytes | None:
+        """The value of the record; None: nothing has changed, and there is none."""
+        if len(self._parts) == 1:
+            self.fold.abandon()
+            return None
+        value = b"".join(self._parts)
+        self.fold.end(len(value))
+        return value
+
+    # -- putting ------------------------------------------------------------------------------------------------------
+
+    def put(self, new: CheckedRow) -> Put:
+        """Insert a row, or merge it into the waiting row of its key."""
+        fold, key = self.fold, new.key
+        self.totals.puts += 1
+        slot = fold.by_key.get(key)
+        if slot is None:
+            columns = fold.columns
+            slot = columns.free.pop() if columns.free else columns.take()
+            body = self._inserted(slot, new, 0)
+            return Put(fold.insert(slot, key, body, new.priority, new.process), "inserted", new.process, new.raised)
+        return self._put_again(slot, new)
+
+    def _inserted(self, slot: int, new: CheckedRow, flags: int) -> bytes:
+        """The body of a row that is new to its slot; its change is in the record."""
+        if new.lane:
+            flags |= HAS_EXTRAS
+        key, data, fold = new.key, new.data, self.fold
+        body = (
+            _pack_body(
+                *(records.INSERT, slot, new.form | flags, new.priority, new.declaration, new.insertion, new.process),
+                *(new.expiration, len(key), len(data)),
+            )
+            + key
+            + data
+        )
+        self._parts.append(body)
+        if new.lane:
+            self._parts.append(records.encode_extras({"lane": new.lane}))
+            fold.columns.extras[slot] = Extras(lane=new.lane)
+        if new.expiration:  # the row gets its id with the next step: no other row has it
+            fold.expiries.push(new.expiration, fold.next_id, slot)
+        return body
+
+    def _put_again(self, slot: int, new: CheckedRow) -> Put:
+        """Put a key that has a row."""
+        fold, columns, insertion = self.fold, self.fold.columns, new.insertion
+        if insertion < update_of(columns, slot):
+            return Put(columns.ids[slot], "stale", process_of(columns.bodies[slot]))
+        if columns.states[slot] == PROCESSING:
+            waiting = fold.follow_ups.get(new.key)
+            if waiting is None:
+                slot = columns.take()
+                id = fold.insert_follow_up(slot, new.key, self._inserted(slot, new, FOLLOW_UP))
+                return Put(id, "follow-up", new.process, new.raised)
+            slot = waiting
+            if insertion < update_of(columns, slot):
+                return Put(columns.ids[slot], "stale", process_of(columns.bodies[slot]))
+        row = Mergeable(*(new.priority, insertion, new.process, new.expiration, insertion, new.data, new.form, new.declaration, new.lane))
+        self._merge(slot, row)
+        return Put(columns.ids[slot], "merged", process_of(columns.bodies[slot]), new.raised)
+
+    def _merge(self, slot: int, new: Mergeable) -> None:
+        """Merge into a row that waits or is held. Other data than before begin with no failures and no lost leases."""
+        self.totals.merges += 1
+        old = whole_row(self.fold, slot)
+        known = _mergeable(old)
+        row = merged(known, new, self.settings.max_delay)
+        changed = (row.data, row.form) != (known.data, known.form)
+        extras = {name: value for name, value in old.extras.items() if not (changed and name == "error")}
+        if row.lane:
+            extras["lane"] = row.lane
+        flags = old.body[5] & FOLLOW_UP | row.form | (HAS_EXTRAS if extras else 0)
+        body = make_body(
+            *(records.MERGE, slot, flags, row.priority, row.declaration, row.insertion, row.process, row.expiration),
+            *(key_of(old.body), row.data),
+        )
+        tries = Tries(old.tries.attempts) if changed else old.tries
+        whole = WholeRow(slot, body, old.id, row.update, old.state, tries, extras)
+        self._parts.append(records.encode_whole(records.MERGE, whole))
+        self.fold.write(whole)
+
+    # -- claiming -----------------------------------------------------------------------------------------------------
+
+    def claim(self, n: int, lease: int, group: str, worker: str) -> list[ClaimedRow]:
+        """Claim up to `n` rows that are due, in their order. Slow ones only where the group has no other that is due or processed."""
+        fold, order, columns = self.fold, self.fold.order, self.fold.columns
+        if order.later:
+            order.promote(self._now)
+        if not order.due:
+            return []
+        slow, until = fold.claims.only_slow(group), self._now + lease
+        rows: list[SlotId] = []
+        claimed: list[ClaimedRow] = []
+        while len(rows) < n and (slot := order.pop(slow=slow)) >= 0:
+            if columns.bodies[slot][PRIORITY] < SLOW:
+                slow = False
+            token = fold.claim(slot, until, group, worker)
+            row = row_at(fold, slot)
+            rows.append((slot, row.id))
+            claimed.append(ClaimedRow(row, token, until))
+        if rows:
+            self.totals.claims += len(rows)
+            self._parts.append(records.encode_claim(until, group.encode(), worker.encode(), rows))
+        return claimed
+
+    def done(self, tokens: Iterable[str]) -> list[str]:
+        """Remove rows that are processed; return the tokens that no longer count."""
+        fold, by_token, rows, stale = self.fold, self.fold.claims.by_token, list[SlotId](), list[str]()
+        for token in tokens:
+            slot = by_token.get(token)
+            if slot is None:
+                stale.append(token)
+                continue
+            rows.append((slot, fold.columns.ids[slot]))
+            fold.done(slot)
+        if rows:
+            self.totals.done += len(rows)
+            self._parts.append(encode_rows(records.DONE, rows))
+        return stale
+
+    def extend(self, tokens: Iterable[str], lease: int) -> list[str]:
+        """Let leases begin anew; return the tokens that no longer count."""
+        rows, stale = self._found(dict.fromkeys(tokens))
+        until = self._now + lease
+        for slot, _ in rows:
+            self.fold.claims.extend(slot, self._now, until)
+        if rows:
+            self._parts.append(records.encode_dated(records.EXTEND, until, rows))
+        return stale
+
+    def release(self, tokens: Iterable[str], delay: int | None) -> list[str]:
+        """Give rows back; return the tokens that no longer count."""
+        rows, stale = self._found(dict.fromkeys(tokens))
+        process = 0 if delay is None else self._now + delay
+        for slot, _ in rows:
+            self.fold.give_back(slot, process)
+        if rows:
+            self.totals.released += len(rows)
+            self._parts.append(records.encode_dated(records.RELEASE, process, rows))
+        self._returned(rows)
+        return stale
+
+    def fail(self, failures: Iterable[Failure]) -> list[str]:
+        """Give rows back that have failed, or give them up; return the tokens that no longer count."""
+        fold, stale = self.fold, list[str]()
+        for failure in failures:
+            slot = fold.claims.by_token.get(failure.token)
+            if slot is None:
+                stale.append(failure.token)
+                continue
+            id, error = fold.columns.ids[slot], cut_error(failure.error)
+            self.totals.failed += 1
+            if failure.give_up or fold.columns.tries.get(slot, NO_TRIES).failures + 1 >= self.settings.max_attempts:
+                self._die(slot, _GIVEN_UP if failure.give_up else _ATTEMPTS, error)
+                continue
+            process = self._now + (failure.retry_after or 0)
+            self._parts.append(records.encode_fail(slot, id, process, error.encode()))
+            fold.give_back(slot, process, failures=1, error=error)
+            self._returned([(slot, id)])
+        return stale
+
+    def _found(self, tokens: Iterable[str]) -> tuple[list[SlotId], list[str]]:
+        fold, rows, stale = self.fold, list[SlotId](), list[str]()
+        for token in tokens:
+            slot = fold.claims.by_token.get(token)
+            if slot is None:
+                stale.append(token)
+            else:
+                rows.append((slot, fold.columns.ids[slot]))
+        return rows, stale
+
+    # -- what comes by itself --------------------------------------------------------------------------------------------
+
+    def overdue(self, now: int) -> bool:
+        """Whether a lease may have ended, or a row expired. At the very end of its lease, a claim still counts."""
+        return self.fold.claims.earliest < now or self.fold.expiries.earliest <= now
+
+    def advance(self, most: int) -> bool:
+        """Take back rows whose leases have ended, and remove expired ones: up to about `most`. Return whether there may be more."""
+        fold, lost, expired = self.fold, list[SlotId](), list[SlotId]()
+        ended = 0
+        while ended < most and (slot := fold.claims.pop_ended(self._now)) >= 0:
+            ended += 1
+            if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
+                self._die(slot, _TIMEOUTS, "")
+                continue
+            lost.append((slot, fold.columns.ids[slot]))
+            fold.give_back(slot, timeouts=1)
+        if lost:
+            self._parts.append(encode_rows(records.LOST, lost))
+            self._returned(lost)
+        while len(expired) < most and (slot := fold.expiries.pop(self._now)) >= 0:
+            expired.append((slot, fold.columns.ids[slot]))
+            fold.remove(slot)
+        if expired:
+            self._parts.append(encode_rows(records.EXPIRE, expired))
+        self.totals.timed_out += ended
+        self.totals.expired += len(expired)
+        return max(ended, len(expired)) >= most
+
+    def _returned(self, rows: Sequence[SlotId]) -> None:
+        """Rows wait again: each takes up what was put of its key meanwhile; then it may have expired."""
+        fold, columns = self.fold, self.fold.columns
+        for slot, id in rows:
+            follow_up = fold.follow_ups.get(key_of(columns.bodies[slot])) if fold.follow_ups else None
+            if follow_up is not None:
+                newer = whole_row(fold, follow_up)
+                self._parts.append(encode_rows(records.ABSORB, [(follow_up, newer.id)]))
+                fold.remove(follow_up)
+                self._merge(slot, _mergeable(newer))
+            if 0 < expiration_of(columns.bodies[slot]) <= self._now:
+                self._parts.append(encode_rows(records.EXPIRE, [(slot, id)]))
+                fold.remove(slot)
+                self.totals.expired += 1
+
+    def _die(self, slot: int, reason: int, error: str) -> None:
+        id = self.fold.columns.ids[slot]
+        self._parts.append(records.encode_dead(slot, id, reason, error.encode()))
+        self.fold.die(slot, reason, error)
+        self.died.append(id)
+        self.totals.died += 1
+
+    # -- by hand ---------------------------------------------------------------------------------------------------------
+
+    def cancel(self, key: bytes) -> Row:
+        """Remove the waiting row of a key. Errors: `NotFound`, `Conflict`."""
+        fold = self.fold
+        slot = fold.by_key.get(key)
+        if slot is None:
+            raise unknown_row(key)
+        if fold.columns.states[slot] == PROCESSING:
+            raise Conflict(
+                f"The row of {key.decode(errors='replace')!r} is being processed.", hint="Wait until it is done, or until its lease ends."
+            )
+        row = row_at(fold, slot)
+        self._parts.append(encode_rows(records.CANCEL, [(slot, row.id)]))
+        self.totals.cancelled += 1
+        fold.remove(slot)
+        return row
+
+    def retry(self, id: int) -> Put:
+        """Put a dead row again. What was put of its key since is newer, and stays."""
+        fold, slot = self.fold, self.fold.deaths[id].slot
+        row = _mergeable(whole_row(fold, slot))
+        key = key_of(fold.columns.bodies[slot])
+        self.drop([id])
+        expiration = row.expiration if row.expiration > self._now else 0
+        again = CheckedRow(*(key, row.data, row.form, row.priority, row.update, self._now, expiration, row.declaration, row.lane, False))
+        return self.put(again)
+
+    def drop(self, ids: Sequence[int]) -> None:
+        """Forget dead rows."""
+        rows = [(self.fold.deaths[id].slot, id) for id in ids]
+        for slot, _ in rows:
+            self.fold.remove(slot)
+        if rows:
+            self._parts.append(encode_rows(records.DROP, rows))
+
+    def pause(self) -> None:
+        if not self.fold.paused:
+            self.fold.pause()
+            self._parts.append(bytes([records.PAUSE]))
+
+    def resume(self) -> None:
+        if self.fold.paused:
+            self.fold.resume()
+            self._parts.append(bytes([records.RESUME]))
+
+    def answered(self, expires: int, name: str, digest: bytes, puts: Sequence[Put]) -> None:
+        """Keep the answer to a put, so that the same put is answered alike."""
+        kept = [(put.id, records.OUTCOMES.index(put.outcome), put.process_date, int(put.raised)) for put in puts]
+        self._parts.append(records.encode_answered(expires, name.encode(), digest, kept))
+        self.fold.answer(expires, name, digest, kept)
+
+    def carry(self, slots: Iterable[int], most_bytes: int, *, before: int) -> None:
+        """Write rows whole, so that the records before are needed no longer; up to about `most_bytes`.
+
+        Also whatever else has its home in a record up to the sequence `before`.
+        """
+        fold, size = self.fold, 0
+        for slot in slots:
+            row = whole_row(fold, slot)
+            self._parts.append(records.encode_whole(records.CARRY, row))
+            fold.write(row)
+            size += len(self._parts[-1])
+            if size > most_bytes:
+                return
+        if 0 < fold.paused <= before:
+            fold.pause()
+            self._parts.append(bytes([records.PAUSE]))
+        for name, known in [(name, known) for name, known in fold.answers.items() if known.home <= before]:
+            self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
+            fold.answer(known.expires, name, known.digest, known.puts)
+
+
+def update_of(columns: RowColumns, slot: int) -> int:
+    """The insertion date of the last put that has changed a row."""
+    update = columns.updates.get(slot)
+    return int.from_bytes(columns.bodies[slot][9:17], "big") if update is None else update
+
+
+def _mergeable(row: WholeRow) -> Mergeable:
+    _, _, flags, priority, declaration, insertion, process, expiration, _, data = fields(row.body)
+    return Mergeable(
+        *(priority, insertion, process, expiration, row.update, data, flags & BINARY, declaration, row.extras.get("lane", b""))
+    )
+
+
+def unknown_row(key: bytes | int) -> NotFound:
+    shown = f"of the id {key}" if isinstance(key, int) else f"of the key {key.decode(errors='replace')!r}"
+    return NotFound(f"There is no row {shown}: it is done, or expired, or was never put.", hint="List rows with `headwater queue rows`.")

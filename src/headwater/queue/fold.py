@@ -1,0 +1,370 @@
+"""The state of a queue as a fold of its log. Live calls change it by the same functions that replay a record.
+
+It reads no clock: every record has its time. A change of a row that is not known does nothing: the log may begin behind the record that
+inserted the row, and then the row is gone by the end, or a later record holds it whole.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from headwater.queue.body import BODY_SIZE, PRIORITY, expiration_of, key_of, process_of, with_process
+from headwater.queue.claims import Claims
+from headwater.queue.columns import DEAD, FREE, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN, Extras, RowColumns, Tries
+from headwater.queue.date_heap import DateHeap
+from headwater.queue.homes import Homes
+from headwater.queue.order import RowOrder
+from headwater.queue.records import HEADER_SIZE, MOST_ROWS, REASONS, WholeRow
+from headwater.queue.row import SLOW
+
+_MOST_TIMEOUTS, _MOST_COUNTED = 255, 65_535
+
+
+class Death(NamedTuple):
+    """Why a row is dead."""
+
+    slot: int
+    reason: int
+    date: int
+    error: str
+    worker: str
+
+
+class Answered(NamedTuple):
+    """What was answered to a put that has a name of its own, until `expires`."""
+
+    expires: int
+    digest: bytes
+    puts: list[tuple[int, int, int, int]]
+    home: int
+
+
+class _Order(Protocol):
+    def add(self, slot: int, priority: int, process: int, now: int) -> None: ...
+    def remove(self, slot: int) -> None: ...
+
+
+class _NoOrder:
+    """While a log is replayed: the order is made at its end."""
+
+    def __init__(self, columns: RowColumns) -> None:
+        self._columns = columns
+
+    def add(self, slot: int, priority: int, process: int, now: int) -> None:
+        self._columns.states[slot] = RUN
+
+    def remove(self, slot: int) -> None: ...
+
+
+class QueueFold:
+    """The rows of a queue. Begin a record, make its changes, end it."""
+
+    def __init__(self, next: int = 1, *, table: int = 0) -> None:
+        """`next`: the sequence of the first record to come. `table`: in which they lie; it is part of the tokens."""
+        self.columns = RowColumns()
+        self.by_key: dict[bytes, int] = {}
+        self.follow_ups: dict[bytes, int] = {}
+        """The rows that wait while the row of their key is processed."""
+        self.claims = Claims(table)
+        self.deaths: dict[int, Death] = {}
+        self.answers: dict[str, Answered] = {}
+        self.homes = Homes(next)
+        self.expiries = DateHeap(self._expires)
+        self.order = RowOrder(self.columns)
+        self.paused = 0
+        """The sequence of the record that paused the queue; 0: it is not."""
+        self.live_bytes = 0
+        """Of the bodies of all rows."""
+        self.sequence, self.now = next - 1, 0
+        self._inserted = self._homes = 0  # of the record that is being made: its rows, and how many things have it as their home
+        self._placing: _Order = _NoOrder(self.columns)
+
+    def __len__(self) -> int:
+        """How many rows there are, dead ones included."""
+        return len(self.by_key) + len(self.follow_ups) + len(self.deaths)
+
+    # -- records ------------------------------------------------------------------------------------------------------
+
+    def begin(self, now: int) -> None:
+        """Begin a record. Its changes follow."""
+        self.sequence += 1
+        self.now = now
+        self._inserted = self._homes = 0
+        if self.answers:
+            self._forget_answers()
+
+    def abandon(self) -> None:
+        """End the record: it changes nothing, and is not written."""
+        self.sequence -= 1
+
+    def end(self, size: int) -> None:
+        """End the record; it has so many bytes."""
+        self.homes.note(self._homes, size)
+
+    def skip_to(self, sequence: int) -> None:
+        """The next record to begin has this sequence: those before it were never written."""
+        while self.sequence + 1 < sequence:
+            self.homes.note(0, 0)
+            self.sequence += 1
+
+    def finish(self, now: int) -> None:
+        """End the replay of a log: from now on the order of the rows is kept. `now` decides which are due."""
+        for key in [key for key in self.follow_ups if key not in self.by_key]:
+            self._promote(key)
+        self.columns.count_free()
+        self.homes.pass_unneeded()
+        self.order.rebuild(now)
+        self._placing = self.order
+
+    # -- changes, which live calls make, too -----------------------------------------------------------------------------
+
+    def insert(self, slot: int, key: bytes, body: bytes, priority: int, process: int) -> int:
+        """A new row that waits, at a free slot; return its id."""
+        id = self.sequence * MOST_ROWS + self._inserted
+        self._inserted += 1
+        self._homes += 1
+        columns = self.columns
+        columns.ids[slot] = id
+        columns.bodies[slot] = body
+        self.live_bytes += len(body)
+        self.by_key[key] = slot
+        self._placing.add(slot, priority, process, self.now)
+        return id
+
+    def insert_follow_up(self, slot: int, key: bytes, body: bytes) -> int:
+        """A new row that waits until the row of its key is done; return its id."""
+        id = self.sequence * MOST_ROWS + self._inserted
+        self._inserted += 1
+        self._homes += 1
+        columns = self.columns
+        columns.ids[slot] = id
+        columns.bodies[slot] = body
+        self.live_bytes += len(body)
+        self.follow_ups[key] = slot
+        columns.states[slot] = HELD
+        return id
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next inserted row gets."""
+        return self.sequence * MOST_ROWS + self._inserted
+
+    def insert_alone(self, slot: int, key: bytes, body: bytes, priority: int, now: int) -> int:
+        """`begin`, `insert` of a row that is due, and `end`, as one step: what nearly all puts do."""
+        self.sequence = sequence = self.sequence + 1
+        self.now = now
+        columns, size = self.columns, len(body)
+        id = columns.ids[slot] = sequence * MOST_ROWS
+        columns.bodies[slot] = body
+        self.live_bytes += size
+        self.by_key[key] = slot
+        self.order.add_new(slot, id, priority, now)
+        self.homes.note(1, size + HEADER_SIZE)
+        return id
+
+    def expire_at(self, slot: int, expiration: int) -> None:
+        """A row that was inserted, or waits again, expires at a date."""
+        self.expiries.push(expiration, self.columns.ids[slot], slot)
+
+    def write(self, row: WholeRow) -> None:
+        """A row whole: as a merge has made it, or as it is carried. It may be unknown."""
+        columns, slot = self.columns, row.slot
+        if columns.states[slot] != FREE and columns.ids[slot] == row.id:
+            self._leave(slot)
+        columns.ids[slot] = row.id
+        columns.bodies[slot] = row.body
+        columns.homes[slot] = self.sequence
+        columns.updates[slot] = row.update
+        if any(row.tries):
+            columns.tries[slot] = row.tries
+        self._homes += 1
+        self.live_bytes += len(row.body)
+        self._enter(slot, row)
+
+    def claim(self, slot: int, until: int, group: str, worker: str) -> str:
+        """A row that was taken from the order is processed from now on; return the claim's token."""
+        columns = self.columns
+        if columns.states[slot] == HELD:  # in a log that no longer tells how the row of its key went
+            self._promote(key_of(columns.bodies[slot]))
+        columns.states[slot] = PROCESSING
+        return self.claims.add(slot, self.sequence, self.now, until, group, worker, columns.bodies[slot][PRIORITY] < SLOW)
+
+    def done(self, slot: int) -> None:
+        """A processed row is gone."""
+        self.claims.remove(slot)
+        columns = self.columns
+        body = columns.bodies[slot]
+        key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
+        if self.follow_ups and key in self.follow_ups:
+            self._promote(key)
+        else:
+            del self.by_key[key]
+        self.live_bytes -= len(body)
+        home = columns.ids[slot] // MOST_ROWS
+        if columns.homes:
+            home = columns.homes.get(slot, home)
+        if home == self.sequence:
+            self._homes -= 1
+        else:
+            self.homes.remove(home)
+        columns.give_back(slot)
+
+    def give_back(self, slot: int, process: int = 0, *, timeouts: int = 0, failures: int = 0, error: str = "") -> None:
+        """A processed row waits again, from a date on; 0: it keeps its date. Beside it has lost its lease, or failed, or neither."""
+        columns = self.columns
+        self.claims.remove(slot)
+        self._count(slot, timeouts, failures, error)
+        body = columns.bodies[slot]
+        if process:
+            body = columns.bodies[slot] = with_process(body, process)
+        self._placing.add(slot, body[PRIORITY], process or process_of(body), self.now)
+        if expiration := expiration_of(body):
+            self.expire_at(slot, expiration)
+
+    def die(self, slot: int, reason: int, error: str) -> None:
+        """A processed row is given up."""
+        columns = self.columns
+        claim = self.claims.remove(slot)
+        if REASONS[reason] == "timeouts":
+            self._count(slot, 1, 0, "")
+        else:
+            self._count(slot, 0, 1, error)
+        self._unlink(slot)
+        columns.states[slot] = DEAD
+        self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker)
+
+    def remove(self, slot: int) -> None:
+        """A waiting, held or dead row is gone: cancelled, expired, absorbed or dropped."""
+        columns = self.columns
+        state = columns.states[slot]
+        if state == DEAD:
+            del self.deaths[columns.ids[slot]]
+        elif state == HELD:
+            del self.follow_ups[key_of(columns.bodies[slot])]
+        else:
+            self._placing.remove(slot)
+            self._unlink(slot)
+        self._drop(slot)
+
+    def pause(self) -> None:
+        self.resume()
+        self.paused = self.sequence
+        self._homes += 1
+
+    def resume(self) -> None:
+        if self.paused:
+            self._leave_home(self.paused)
+        self.paused = 0
+
+    def answer(self, expires: int, name: str, digest: bytes, puts: list[tuple[int, int, int, int]]) -> None:
+        """A put with a name of its own was answered."""
+        if name in self.answers:
+            self._leave_home(self.answers.pop(name).home)
+        self.answers[name] = Answered(expires, digest, puts, self.sequence)
+        self._homes += 1
+
+    # -- looking ---------------------------------------------------------------------------------------------------------
+
+    def holds(self, slot: int, id: int) -> bool:
+        """Whether the row of this id is at the slot."""
+        columns = self.columns
+        return slot < len(columns.states) and columns.ids[slot] == id and columns.states[slot] != FREE
+
+    def home(self, slot: int) -> int:
+        """The sequence of the record that holds a row whole."""
+        home = self.columns.homes.get(slot)
+        return self.columns.ids[slot] // MOST_ROWS if home is None else home
+
+    # -- inside -----------------------------------------------------------------------------------------------------------
+
+    def _leave(self, slot: int) -> None:
+        """Take a row out of everything that finds it, because it is written whole."""
+        columns = self.columns
+        state, body = columns.states[slot], columns.bodies[slot]
+        if state == DEAD:
+            del self.deaths[columns.ids[slot]]
+        elif state == HELD:
+            del self.follow_ups[key_of(body)]
+        else:
+            if state == PROCESSING:
+                self.claims.remove(slot)
+            else:
+                self._placing.remove(slot)
+            del self.by_key[key_of(body)]
+        self._leave_home(self.home(slot))
+        self.live_bytes -= len(body)
+        columns.forget_rare(slot)
+
+    def _enter(self, slot: int, row: WholeRow) -> None:
+        """Let a row that was written whole be found."""
+        columns, key = self.columns, key_of(row.body)
+        extras = dict(row.extras)
+        claim, death = extras.pop("claim", None), extras.pop("death", None)
+        if extras:
+            columns.extras[slot] = Extras(**extras)
+        if row.state == DEAD:
+            columns.states[slot] = DEAD
+            self.deaths[row.id] = Death(slot, *death)
+            return
+        if row.state == PROCESSING:
+            columns.states[slot] = PROCESSING
+            self.by_key[key] = slot
+            self.claims.add(slot, claim[0], claim[1], claim[2], claim[3], claim[4], row.body[PRIORITY] < SLOW)
+            return
+        if row.state == HELD:
+            columns.states[slot] = HELD
+            self.follow_ups[key] = slot
+        else:
+            self.by_key[key] = slot
+            self._placing.add(slot, row.body[PRIORITY], process_of(row.body), self.now)
+        if expiration := expiration_of(row.body):
+            self.expire_at(slot, expiration)
+
+    def _unlink(self, slot: int) -> None:
+        """The key of a row that goes has its follow-up row now, or none."""
+        body = self.columns.bodies[slot]
+        key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
+        if self.follow_ups and key in self.follow_ups:
+            self._promote(key)
+        else:
+            del self.by_key[key]
+
+    def _promote(self, key: bytes) -> None:
+        """The follow-up row of a key becomes its row."""
+        slot = self.by_key[key] = self.follow_ups.pop(key)
+        body = self.columns.bodies[slot]
+        self._placing.add(slot, body[PRIORITY], process_of(body), self.now)
+
+    def _drop(self, slot: int) -> None:
+        columns = self.columns
+        home = columns.homes.get(slot) if columns.homes else None
+        self._leave_home(columns.ids[slot] // MOST_ROWS if home is None else home)
+        self.live_bytes -= len(columns.bodies[slot])
+        columns.give_back(slot)
+
+    def _leave_home(self, home: int) -> None:
+        if home == self.sequence:
+            self._homes -= 1
+        else:
+            self.homes.remove(home)
+
+    def _count(self, slot: int, timeouts: int, failures: int, error: str) -> None:
+        """A claim of a row has ended, and the row stays."""
+        tries, columns = self.columns.tries.get(slot, NO_TRIES), self.columns
+        columns.tries[slot] = Tries(
+            min(tries.attempts + 1, _MOST_COUNTED),
+            min(tries.timeouts + timeouts, _MOST_TIMEOUTS),
+            min(tries.failures + failures, _MOST_COUNTED),
+        )
+        if failures and (error or slot in columns.extras):
+            columns.extras[slot] = Extras(lane=columns.extras.get(slot, NO_EXTRAS).lane, error=error)
+
+    def _forget_answers(self) -> None:
+        while self.answers and (first := next(iter(self.answers.items())))[1].expires <= self.now:
+            del self.answers[first[0]]
+            self._leave_home(first[1].home)
+
+    def _expires(self, date: int, id: int, slot: int) -> bool:
+        columns = self.columns
+        waits = FREE < columns.states[slot] <= LAST_WAITING or columns.states[slot] == HELD
+        return waits and columns.ids[slot] == id and expiration_of(columns.bodies[slot]) == date

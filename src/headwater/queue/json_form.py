@@ -1,0 +1,339 @@
+"""Rows as JSON: read from the bodies of puts, and shown. Dates are ISO 8601 in UTC, bytes are `{"$binary": base64}`."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from headwater.core.errors import BadInput, NotFound
+from headwater.core.units import Duration
+from headwater.log.json_form import read_bytes, read_key, show_bytes, show_key
+from headwater.queue.answers import ShownClaim, ShownDeadRow, ShownRow
+from headwater.queue.row import BINARY, JSON, NewRow, Row
+from headwater.queue.values import ClaimedRow, DeadRow
+from headwater.wire.json import unreadable, whole
+from headwater.wire.times import read_time, show_time
+
+GivenDate = datetime | str | int
+"""A date as it is given: an aware datetime, ISO 8601, or milliseconds since 1970."""
+LARGEST_DATE = 253_402_300_799_999  # the last millisecond of the year 9999
+_NULL = msgspec.Raw(b"null")
+_HINT = 'A row is such as {"key": "page:/about", "data": {"why": "edited"}, "priority": 10}.'
+
+
+class SentRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A row to put. Dates are ISO 8601 or milliseconds; durations such as 10s."""
+
+    key: msgspec.Raw = _NULL
+    data: msgspec.Raw = _NULL
+    priority: int | float | None = None
+    delay: str | None = None
+    process_date: int | str | None = None
+    expiration_date: int | str | None = None
+    insertion_date: int | str | None = None
+    lane: str | None = None
+
+
+class _Plain(msgspec.Struct, forbid_unknown_fields=True):
+    """A row as `send_rows` writes nearly every one: a key that is text, and no date."""
+
+    key: str
+    data: msgspec.Raw = _NULL
+    priority: int | None = None
+
+
+_plain = msgspec.json.Decoder(_Plain)
+_one = msgspec.json.Decoder(SentRow)
+_any = msgspec.json.Decoder(SentRow | list[SentRow])
+_valid = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+# -- rows to put ----------------------------------------------------------------------------------------------
+
+
+def read_rows(body: bytes, *, lines: bool) -> list[NewRow]:
+    """The rows of a put: one object, a list of them, or (`lines`) one object a line. Errors: `BadInput`, which says where and what."""
+    if body[:1] == b"{" and b"\n" not in body:
+        try:
+            plain = _plain.decode(body)
+            data, form = _data(plain.data)
+            return [NewRow(key=plain.key.encode(), data=data, form=form, priority=plain.priority)]
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, BadInput):
+            pass  # another form, or an error that is told below
+    try:
+        body.decode()  # the raw parts below are kept as they are, and would otherwise keep bytes that are no text
+        if lines:
+            return [_line(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+        sent = _any.decode(body)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"The body is not UTF-8 at byte {error.start}.", hint='Send bytes as {"$binary": base64}.') from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise unreadable(error, SentRow.__struct_fields__, forms=_HINT) from None
+    return [_row(one) for one in sent] if isinstance(sent, list) else [_row(sent)]
+
+
+def is_list(body: bytes, *, lines: bool) -> bool:
+    """Whether a put's body holds a list of rows, whose answer is a list, too."""
+    return lines or body.lstrip()[:1] == b"["
+
+
+def read_line(line: bytes) -> NewRow:
+    """The row of a line. Errors: `BadInput`."""
+    try:
+        line.decode()
+        return _row(_one.decode(line))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"It is not UTF-8 at byte {error.start}.", hint='Give bytes as {"$binary": base64}.') from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        problem = unreadable(error, SentRow.__struct_fields__, forms=_HINT)
+        raise BadInput(problem.message.replace("The body", "It"), hint=problem.hint) from None
+
+
+def _line(number: int, line: bytes) -> NewRow:
+    try:
+        return read_line(line)
+    except BadInput as error:
+        raise BadInput(f"Line {number}: {error.message}", hint=error.hint) from None
+
+
+def _row(sent: SentRow) -> NewRow:
+    key = read_bytes(sent.key, "key", free=False)
+    if not key:
+        raise BadInput("A row has no key.", hint=_HINT)
+    data, form = _data(sent.data)
+    priority = None if sent.priority is None else whole("priority", sent.priority)
+    return NewRow(
+        key=key,
+        data=data,
+        form=form,
+        priority=priority,
+        process_date=None if sent.process_date is None else read_date(sent.process_date, "process_date"),
+        delay=None if sent.delay is None else int(Duration.parse(sent.delay)),
+        insertion_date=None if sent.insertion_date is None else read_date(sent.insertion_date, "insertion_date"),
+        expiration_date=0 if sent.expiration_date is None else read_date(sent.expiration_date, "expiration_date"),
+        lane=b"" if sent.lane is None else sent.lane.encode(),
+    )
+
+
+def _data(raw: msgspec.Raw) -> tuple[bytes, int]:
+    """The bytes to store, and their form."""
+    data = bytes(raw)
+    if data[:1] == b"{" and b"$binary" in data:
+        value = _valid.decode(data)
+        if "$binary" in value:
+            return read_bytes(raw, "data", free=False) or b"", BINARY
+    try:
+        _valid.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadInput(f"The data are no JSON that can be read: {error}.", hint='Send JSON, or {"$binary": base64}.') from None
+    return data.translate(None, b"\r\n") if b"\n" in data or b"\r" in data else data, JSON
+
+
+def send_rows(rows: Sequence[NewRow]) -> bytes:
+    """The body of a put: one row as an object, several as a list."""
+    return _encode(_sendable(rows[0]) if len(rows) == 1 else [_sendable(row) for row in rows])
+
+
+def _sendable(row: NewRow) -> dict[str, Any]:
+    sent: dict[str, Any] = {"key": show_bytes(row.key, "text"), "data": _shown_data(row.data, row.form)}
+    if row.priority is not None:
+        sent["priority"] = row.priority
+    if row.delay is not None:
+        sent["delay"] = f"{row.delay}ms"
+    if row.process_date is not None:
+        sent["process_date"] = row.process_date
+    if row.insertion_date is not None:
+        sent["insertion_date"] = row.insertion_date
+    if row.expiration_date:
+        sent["expiration_date"] = row.expiration_date
+    if row.lane:
+        sent["lane"] = row.lane.decode()
+    return sent
+
+
+# -- values of Python -----------------------------------------------------------------------------------------
+
+
+def key_bytes(key: object) -> bytes:
+    """The key that was given: text or bytes. Errors: `BadInput`."""
+    if isinstance(key, str):
+        try:
+            found = key.encode()
+        except UnicodeEncodeError:
+            raise BadInput(f"The key {key!r:.60} is no text that can be stored.", hint="Give it as bytes.") from None
+    elif isinstance(key, bytes):
+        found = key
+    else:
+        raise BadInput(f"The key {key!r:.60} is neither text nor bytes.", hint='Give such as "page:/about".')
+    if not found:
+        raise BadInput("A row has no key.", hint='Give such as "page:/about".')
+    return found
+
+
+def data_bytes(data: object) -> tuple[bytes, int]:
+    """The bytes to store of what was given, and their form: bytes as they are, everything else as JSON. Errors: `BadInput`."""
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data), BINARY
+    if type(data) is dict and "$binary" in data:
+        raise BadInput("The data have a $binary of their own.", hint="Give bytes as bytes, or name it otherwise.")
+    try:
+        return _encode(data), JSON
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadInput(f"The data are no JSON: {error}.", hint="Give what JSON can hold, or bytes.") from None
+
+
+def read_date(given: object, what: str) -> int:
+    """Milliseconds of a date: ISO 8601 with its zone, milliseconds, or an aware datetime. Errors: `BadInput`."""
+    if isinstance(given, datetime):
+        if given.tzinfo is None:
+            raise BadInput(f"{what}={given} has no time zone.", hint="Give one, such as datetime.now(UTC).")
+        ms = int(given.timestamp() * 1000)
+    elif isinstance(given, str) or type(given) is int:
+        ms = read_time(given)
+    else:
+        raise BadInput(f"{what}={given!r:.60} is no date.", hint="Give ISO 8601 such as 2026-01-31T12:00:00Z, or milliseconds.")
+    if not 0 <= ms <= LARGEST_DATE:
+        raise BadInput(f"{what}={given!s:.60} is out of range.", hint="Give a date from 1970 to 9999.")
+    return ms
+
+
+def shown_key(key: bytes) -> str | bytes:
+    """A key as Python users see it: text where it is that."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return key
+
+
+def data_of(data: bytes, form: int) -> Any:
+    """The data as Python users see them."""
+    return data if form == BINARY else _valid.decode(data)
+
+
+# -- rows that are shown --------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def show_date(ms: int) -> str | None:
+    """ISO 8601 in UTC with milliseconds; None for no date."""
+    if not ms:
+        return None
+    if not 0 < ms <= LARGEST_DATE:
+        return str(show_time(ms))
+    seconds, rest = divmod(ms, 1000)
+    return f"{_second(seconds)}.{rest:03d}Z"
+
+
+def _shown_data(data: bytes, form: int) -> Any:
+    if form == BINARY:
+        return {"$binary": binascii.b2a_base64(data, newline=False).decode("ascii")}
+    return msgspec.Raw(data)
+
+
+def show_row(row: Row) -> ShownRow:
+    """The row as JSON."""
+    return ShownRow(**_fields(row))
+
+
+def show_claim(claim: ClaimedRow) -> ShownClaim:
+    """A claimed row as JSON, with its token."""
+    return ShownClaim(**_fields(claim.row), token=claim.token, lease_until=show_date(claim.lease_until) or "")
+
+
+def show_dead(dead: DeadRow) -> ShownDeadRow:
+    """A dead row as JSON."""
+    fields = _fields(dead.row)
+    fields.pop("error")
+    fields.pop("worker")
+    return ShownDeadRow(**fields, reason=dead.reason, date=show_date(dead.date) or "", error=dead.error, worker=dead.worker)
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "key": show_bytes(row.key, "text"),
+        "data": _shown_data(row.data, row.form),
+        "priority": row.priority,
+        "insertion_date": show_date(row.insertion_date) or "",
+        "process_date": show_date(row.process_date) or "",
+        "expiration_date": show_date(row.expiration_date),
+        "status": row.status,
+        "start_processing_date": show_date(row.start_processing_date),
+        "timeout_counter": row.timeout_counter,
+        "attempts": row.attempts,
+        "failures": row.failures,
+        "lane": show_bytes(row.lane, "text") if row.lane else "",
+        "error": row.error,
+        "worker": row.worker,
+        "group": row.group,
+        "follow_up": row.follow_up,
+    }
+
+
+def read_row(shown: ShownRow) -> Row:
+    """The row that was shown. Errors: `BadInput`."""
+    data, form = _read_data(shown.data)
+    return Row(
+        id=shown.id,
+        key=_read_text(shown.key),
+        data=data,
+        form=form,
+        priority=shown.priority,
+        insertion_date=_read_shown(shown.insertion_date),
+        process_date=_read_shown(shown.process_date),
+        expiration_date=_read_shown(shown.expiration_date),
+        status=shown.status,
+        start_processing_date=_read_shown(shown.start_processing_date),
+        timeout_counter=shown.timeout_counter,
+        attempts=shown.attempts,
+        failures=shown.failures,
+        lane=_read_text(shown.lane),
+        error=shown.error,
+        lease_until=_read_shown(shown.lease_until) if isinstance(shown, ShownClaim) else 0,
+        worker=shown.worker,
+        group=shown.group,
+        follow_up=shown.follow_up,
+    )
+
+
+def _read_shown(date: str | None) -> int:
+    if not date:
+        return 0
+    return int(datetime.fromisoformat(date[:19] + "Z").timestamp()) * 1000 + int(date[20:23]) if len(date) == 24 else read_time(date)
+
+
+def _read_text(shown: Any) -> bytes:
+    if isinstance(shown, str):
+        return shown.encode()
+    return read_bytes(msgspec.Raw(msgspec.json.encode(shown)), "key", free=False) or b""
+
+
+def _read_data(shown: Any) -> tuple[bytes, int]:
+    raw = shown if isinstance(shown, msgspec.Raw) else msgspec.Raw(_encode(shown))
+    return _data(raw)
+
+
+# -- keys in addresses ----------------------------------------------------------------------------------------
+
+
+def path_key(key: bytes) -> str:
+    """A key as a part of an address."""
+    return show_key(key)
+
+
+def key_in_path(text: str) -> bytes:
+    """The key that a part of an address means. Errors: `BadInput`, `NotFound` for one that no row can have."""
+    key = read_key(text)
+    if not key:
+        raise NotFound("No row has an empty key.", hint='Name a key, such as "page:/about".')
+    return key

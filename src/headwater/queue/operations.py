@@ -1,0 +1,384 @@
+"""The operations on queues: the table from which routes, checks, OpenAPI, remote calls and references are made."""
+
+from __future__ import annotations
+
+from headwater.core.errors import (
+    Conflict,
+    Damaged,
+    DiskFull,
+    Fenced,
+    NotFound,
+    NotOwner,
+    OutcomeUnknown,
+    Paused,
+    StaleClaim,
+    TooLarge,
+    Unavailable,
+    UnknownQueue,
+)
+from headwater.queue import answers, requests
+from headwater.queue.bodies import send_claim, send_rows_of, send_settings
+from headwater.queue.region_hints import NAMESPACE
+from headwater.queue.settings import QUEUE_SECTION
+from headwater.queue.settings_form import schema
+from headwater.wire.operation import Operation, Paging, Role, Schema
+from headwater.wire.part import PartDefinition
+
+# -- the table --------------------------------------------------------------------------------------------------
+
+_QUEUE = "/queues/{queue}"
+_ROWS, _CLAIMS, _DEAD = f"{_QUEUE}/rows", f"{_QUEUE}/claims", f"{_QUEUE}/dead"
+_ROW, _CLAIM = f"{_ROWS}/{{key}}", f"{_CLAIMS}/{{token}}"
+_OWNS = (UnknownQueue, NotOwner, Fenced, Damaged, Unavailable)
+_WRITES = (*_OWNS, DiskFull, OutcomeUnknown)
+_DATE: Schema = {"type": ["string", "integer"], "description": "ISO 8601, or milliseconds since 1970."}
+_DURATION: Schema = {"type": "string", "description": "Such as 10s."}
+_ROW_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {
+        "key": {"description": 'Text, or {"$binary": base64}.'},
+        "data": {"description": 'Any JSON, or {"$binary": base64}.'},
+        "priority": {"type": "integer", "minimum": 0, "maximum": 255},
+        "delay": _DURATION,
+        "process_date": _DATE,
+        "expiration_date": _DATE,
+        "insertion_date": _DATE,
+        "lane": {"type": "string"},
+    },
+    "required": ["key"],
+    "additionalProperties": False,
+}
+_ROWS_CONTENT: dict[str, Schema] = {
+    "application/json": {"anyOf": [_ROW_SCHEMA, {"type": "array", "minItems": 1, "items": _ROW_SCHEMA}]},
+    "application/x-ndjson": {"type": "string", "description": "One row a line."},
+}
+
+QUEUES = Operation(
+    part="queue",
+    name="queues",
+    method="GET",
+    path="/queues",
+    request=requests.ListQueues,
+    answer=list[answers.QueueSummary],
+    role=Role.READER,
+    says="Every queue with its settings, sorted by name.",
+    paging=Paging(by=("queue",), usual=100, most=1000),
+    errors=(NotOwner, Unavailable),
+)
+CREATE = Operation(
+    part="queue",
+    name="create",
+    method="PUT",
+    path=_QUEUE,
+    request=requests.CreateQueue,
+    answer=answers.QueueSummary,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Create a queue, or change the settings of one that is there. Settings that are left out stay as they are.",
+    statuses={201: "Created.", 200: "It was there."},
+    content={"application/json": schema()},
+    sends=send_settings,
+    errors=(Conflict, NotOwner, DiskFull, Unavailable),
+)
+SHOW = Operation(
+    part="queue",
+    name="show",
+    method="GET",
+    path=_QUEUE,
+    request=requests.QueueRequest,
+    answer=answers.QueueSummary,
+    role=Role.READER,
+    says="A queue and its settings.",
+    errors=_OWNS,
+)
+DELETE = Operation(
+    part="queue",
+    name="delete",
+    method="DELETE",
+    path=_QUEUE,
+    request=requests.ChangeQueue,
+    answer=answers.QueueDeleted,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Delete a queue with all of its rows, for good.",
+    errors=(*_WRITES, Conflict),
+)
+PUT = Operation(
+    part="queue",
+    name="put",
+    method="POST",
+    path=_ROWS,
+    request=requests.PutRows,
+    answer=answers.RowsPut,
+    role=Role.WRITER,
+    changes=True,
+    patience=None,
+    says="Put a row, a list of rows, or rows as lines. A row whose key waits already is merged into that one.",
+    statuses={201: "What became of the rows; they are durable."},
+    content=_ROWS_CONTENT,
+    sends=send_rows_of,
+    errors=(*_WRITES, Conflict, TooLarge),
+)
+ROWS = Operation(
+    part="queue",
+    name="rows",
+    method="GET",
+    path=_ROWS,
+    request=requests.ListRows,
+    answer=answers.RowsPage,
+    role=Role.READER,
+    says="Rows by id, of one state or of keys that begin alike.",
+    continues="after",
+    errors=_OWNS,
+)
+GET = Operation(
+    part="queue",
+    name="get",
+    method="GET",
+    path=_ROW,
+    request=requests.FindRow,
+    answer=answers.ShownRow,
+    role=Role.READER,
+    says="The row of a key, or of an id (by=id).",
+    errors=(*_OWNS, NotFound),
+)
+CANCEL = Operation(
+    part="queue",
+    name="cancel",
+    method="DELETE",
+    path=_ROW,
+    request=requests.RowRequest,
+    answer=answers.ShownRow,
+    role=Role.WRITER,
+    changes=True,
+    says="Remove the waiting row of a key, and answer with it. One that is being processed is a conflict.",
+    errors=(*_WRITES, NotFound, Conflict),
+)
+HISTORY = Operation(
+    part="queue",
+    name="history",
+    method="GET",
+    path=f"{_ROW}/history",
+    request=requests.RowRequest,
+    answer=list[answers.ShownChange],
+    role=Role.READER,
+    patience=None,
+    says="What the log still holds of a key, the oldest first.",
+    errors=_OWNS,
+)
+CLAIM = Operation(
+    part="queue",
+    name="claim",
+    method="POST",
+    path=_CLAIMS,
+    request=requests.ClaimRows,
+    answer=answers.RowsClaimed,
+    role=Role.WRITER,
+    changes=True,
+    says="Claim rows for a while; before that, say what became of others. A stale token never spoils the rest.",
+    statuses={200: "The claimed rows, and the stale ones of the given tokens.", 204: "No row, and no stale token."},
+    content={"application/json": {"$struct": requests.ClaimBody}},
+    sends=send_claim,
+    errors=(*_WRITES, Paused),
+)
+LEAVE: Operation[requests.LeaveClaims, None] = Operation(
+    part="queue",
+    name="leave",
+    method="DELETE",
+    path=_CLAIMS,
+    request=requests.LeaveClaims,
+    answer=None,
+    role=Role.WRITER,
+    changes=True,
+    says="End the claims of a worker that wait for rows; they answer at once.",
+    errors=(UnknownQueue,),
+)
+DONE: Operation[requests.ClaimRequest, None] = Operation(
+    part="queue",
+    name="done",
+    method="POST",
+    path=f"{_CLAIM}/done",
+    request=requests.ClaimRequest,
+    answer=None,
+    role=Role.WRITER,
+    changes=True,
+    says="The row is processed: remove it.",
+    errors=(*_WRITES, StaleClaim),
+)
+FAIL: Operation[requests.FailClaim, None] = Operation(
+    part="queue",
+    name="fail",
+    method="POST",
+    path=f"{_CLAIM}/fail",
+    request=requests.FailClaim,
+    answer=None,
+    role=Role.WRITER,
+    changes=True,
+    says="The row could not be processed: try it again, or give it up.",
+    errors=(*_WRITES, StaleClaim),
+)
+EXTEND: Operation[requests.ExtendClaim, None] = Operation(
+    part="queue",
+    name="extend",
+    method="POST",
+    path=f"{_CLAIM}/extend",
+    request=requests.ExtendClaim,
+    answer=None,
+    role=Role.WRITER,
+    changes=True,
+    says="Let the lease begin anew.",
+    errors=(*_WRITES, StaleClaim),
+)
+RELEASE: Operation[requests.ReleaseClaim, None] = Operation(
+    part="queue",
+    name="release",
+    method="POST",
+    path=f"{_CLAIM}/release",
+    request=requests.ReleaseClaim,
+    answer=None,
+    role=Role.WRITER,
+    changes=True,
+    says="Give the row back unprocessed.",
+    errors=(*_WRITES, StaleClaim),
+)
+COUNT = Operation(
+    part="queue",
+    name="count",
+    method="GET",
+    path=f"{_QUEUE}/count",
+    request=requests.QueueRequest,
+    answer=answers.RowCounts,
+    role=Role.READER,
+    says="How many rows are in each state.",
+    errors=_OWNS,
+)
+STATISTICS = Operation(
+    part="queue",
+    name="statistics",
+    method="GET",
+    path=f"{_QUEUE}/stats",
+    request=requests.QueueRequest,
+    answer=answers.ShownStatistics,
+    role=Role.READER,
+    says="What a queue holds, and what has happened since it was opened.",
+    errors=_OWNS,
+)
+PAUSE = Operation(
+    part="queue",
+    name="pause",
+    method="PUT",
+    path=f"{_QUEUE}/paused",
+    request=requests.PauseQueue,
+    answer=answers.QueuePaused,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Give out no rows, or give them out again. Puts, and what becomes of claimed rows, go on.",
+    errors=_WRITES,
+)
+DEAD = Operation(
+    part="queue",
+    name="dead",
+    method="GET",
+    path=_DEAD,
+    request=requests.ListDead,
+    answer=answers.DeadPage,
+    role=Role.READER,
+    says="Dead rows by id: those that the queue has given up.",
+    continues="after",
+    errors=_OWNS,
+)
+DEAD_SHOW = Operation(
+    part="queue",
+    name="dead_show",
+    method="GET",
+    path=f"{_DEAD}/{{id}}",
+    request=requests.DeadRequest,
+    answer=answers.ShownDeadRow,
+    role=Role.READER,
+    says="A dead row.",
+    errors=(*_OWNS, NotFound),
+)
+DEAD_RETRY = Operation(
+    part="queue",
+    name="dead_retry",
+    method="POST",
+    path=f"{_DEAD}/{{id}}/retry",
+    request=requests.ChangeDead,
+    answer=answers.DeadRetried,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Put a dead row again; it may merge with a waiting row of its key.",
+    errors=(*_WRITES, NotFound),
+)
+DEAD_RETRY_ALL = Operation(
+    part="queue",
+    name="dead_retry_all",
+    method="POST",
+    path=f"{_DEAD}/retry",
+    request=requests.ChangeAllDead,
+    answer=answers.DeadRetried,
+    role=Role.OPERATOR,
+    changes=True,
+    patience=None,
+    says="Put every dead row again, or those that a filter finds.",
+    errors=_WRITES,
+)
+DEAD_DROP = Operation(
+    part="queue",
+    name="dead_drop",
+    method="DELETE",
+    path=f"{_DEAD}/{{id}}",
+    request=requests.ChangeDead,
+    answer=answers.DeadDropped,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Forget a dead row, for good.",
+    errors=(*_WRITES, NotFound),
+)
+DEAD_DROP_ALL = Operation(
+    part="queue",
+    name="dead_drop_all",
+    method="DELETE",
+    path=_DEAD,
+    request=requests.ChangeAllDead,
+    answer=answers.DeadDropped,
+    role=Role.OPERATOR,
+    changes=True,
+    patience=None,
+    says="Forget every dead row, or those that a filter finds, for good.",
+    errors=_WRITES,
+)
+EVENTS = Operation(
+    part="queue",
+    name="events",
+    method="GET",
+    path=f"{_QUEUE}/events",
+    request=requests.QueueRequest,
+    answer=answers.ShownEvent,
+    kind="stream",
+    role=Role.READER,
+    says="Rows that become due and rows that die, from now on, as events.",
+    media="text/event-stream",
+    errors=_OWNS,
+)
+
+QUEUE = PartDefinition(
+    name="queue",
+    door="queue",
+    operations=(
+        QUEUES, CREATE, SHOW, DELETE, PUT, ROWS, GET, CANCEL, HISTORY, CLAIM, LEAVE, DONE, FAIL, EXTEND, RELEASE, COUNT, STATISTICS, PAUSE,
+        DEAD, DEAD_SHOW, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_DROP, DEAD_DROP_ALL, EVENTS,
+    ),
+    performs="headwater.client.queue_performer:QueuePerformer",
+    uses=("wal",),
+    offers="headwater.client.queue:Queues",
+    handlers="headwater.server.queue_handlers:QueueHandlers",
+    measures="headwater.client.queue_performer:measure",
+    opens="headwater.client.queue_performer:opens",
+    closes="headwater.client.queue_performer:closes",
+    commands="headwater.cli.queue:group",
+    tables={"queue": "headwater.queue.spark_tables:queue_table"},
+    sections=(QUEUE_SECTION,),
+    regions=(NAMESPACE,),
+    instead="headwater.queue.region_hints:instead",
+)  # fmt: skip

@@ -1,0 +1,95 @@
+"""The order of waiting rows: future ones by date, due ones by priority, process date and insertion."""
+
+from __future__ import annotations
+
+from headwater.queue.body import PRIORITY, process_of
+from headwater.queue.columns import FUTURE, RUN, RowColumns
+from headwater.queue.date_heap import DateHeap
+from headwater.queue.due_rows import DueRows
+from headwater.queue.row import SLOW
+
+
+class RowOrder:
+    """Where every waiting row stands. A row is due once `promote` was called with its process date or a later one."""
+
+    def __init__(self, columns: RowColumns) -> None:
+        self._columns = columns
+        self._due = DueRows(columns)
+        self.future = DateHeap(self._is_future)
+        self.due = self.later = 0
+        """How many rows are due, and how many are not yet."""
+
+    def add(self, slot: int, priority: int, process: int, now: int) -> None:
+        """A row waits."""
+        if process > now:
+            self._columns.states[slot] = FUTURE
+            self.future.push(process, self._columns.ids[slot], slot)
+            self.later += 1
+        else:
+            self._due.add(slot, priority, process)
+            self.due += 1
+
+    def add_new(self, slot: int, id: int, priority: int, process: int) -> None:
+        """A row that is due, and has the largest id, waits."""
+        self.due += 1
+        bin = self._due.bins.get(priority)
+        if bin is not None and bin.live and bin.run and process >= bin.last >> 64:
+            bin.run.append(slot)
+            bin.last = process << 64 | id
+            bin.live += 1
+            self._columns.states[slot] = RUN
+        else:
+            self._due.add(slot, priority, process)
+
+    def remove(self, slot: int) -> None:
+        """A waiting row goes, or is about to change."""
+        if self._columns.states[slot] == FUTURE:
+            self.later -= 1
+        else:
+            self._due.remove(slot)
+            self.due -= 1
+
+    def promote(self, now: int) -> int:
+        """Make due what has become so; return how many rows."""
+        future, promoted = self.future, 0
+        while future.earliest <= now and (slot := future.pop(now)) >= 0:
+            body = self._columns.bodies[slot]
+            self._due.add(slot, body[PRIORITY], process_of(body))
+            promoted += 1
+        self.later -= promoted
+        self.due += promoted
+        return promoted
+
+    def pop(self, *, slow: bool) -> int:
+        """Take the row to claim next; return its slot. -1: there is none. `slow`: whether rows of the slow band may be claimed."""
+        slot = self._due.pop() if slow else self._due.pop(SLOW)
+        if slot >= 0:
+            self.due -= 1
+        return slot
+
+    def top(self) -> int:
+        """The smallest priority of the due rows; 256: none is due."""
+        return self._due.top() if self.due else 256
+
+    def oldest_due(self) -> int:
+        """The earliest process date of the due rows, or `NEVER`."""
+        return self._due.oldest()
+
+    def rebuild(self, now: int) -> None:
+        """Place all waiting rows, of columns that were filled from a log. There they all are in the state `RUN`."""
+        columns = self._columns
+        waiting = [slot for slot, state in enumerate(columns.states) if state == RUN]
+        ranked = sorted((process_of(columns.bodies[slot]), columns.ids[slot], slot) for slot in waiting)
+        later = []
+        for entry in ranked:
+            if entry[0] > now:
+                columns.states[entry[2]] = FUTURE
+                later.append(entry)
+            else:
+                self._due.add(entry[2], columns.bodies[entry[2]][PRIORITY], entry[0])
+        self.due, self.later = len(ranked) - len(later), len(later)
+        self.future.fill(later)
+
+    def _is_future(self, date: int, id: int, slot: int) -> bool:
+        columns = self._columns
+        return columns.states[slot] == FUTURE and columns.ids[slot] == id and process_of(columns.bodies[slot]) == date

@@ -1,0 +1,191 @@
+"""A queue's fold beside its table of a region: writes the records of calls, knows which are durable, and folds anew after a failure.
+
+A call changes the fold when it is made. When its record cannot be written, the fold is not what the log says: everything under way fails
+with it, and the log is folded again before the next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Closed, Damaged, Fenced, HeadwaterError
+from headwater.queue.decisions import Decisions
+from headwater.queue.fold import QueueFold
+from headwater.queue.records import Malformed
+from headwater.queue.replay import replay
+from headwater.queue.settings import QueueSettings
+from headwater.wal.entries import LogEntry
+from headwater.wal.layout import RecordKind
+from headwater.wal.region import Region
+from headwater.wal.region_meta import RegionChanges
+
+_logger = logging.getLogger("headwater.queue")
+_BATCH = 5000  # records that are replayed at once, in a thread
+_RETRY_S = 1.0
+
+
+class QueueLog:
+    """The log side of an open queue. Belongs to one event loop. `open_log` makes it."""
+
+    def __init__(self, region: Region, table: int, fold: QueueFold, *, settings: QueueSettings, clock: Clock) -> None:
+        self.region, self.table = region, table
+        self.decisions = Decisions(fold, settings)
+        self.broken = False
+        """The fold is not what the log says, or the queue is closed: `ready` says when to go on."""
+        self.on_settled: Callable[[], None] = _nothing
+        """Is called after each commit, and after each folding anew."""
+        self.on_end: Callable[[HeadwaterError], None] = _nothing_more
+        """Is called when the queue can never be written again."""
+        self._clock = clock
+        self._durable = fold.sequence
+        self._tails: deque[tuple[int, asyncio.Future[bool]]] = deque()
+        self._end: HeadwaterError | None = None
+        self._mending: asyncio.Task[None] | None = None
+        self._attempt: asyncio.Future[None] | None = None
+        region.settled.append(self._settled)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, value: bytes) -> asyncio.Future[int] | None:
+        """Write a record whose changes the fold has. None: it was not written, and the fold is broken. Errors: `TooLarge`, likewise."""
+        try:
+            appended = self.region.append(self.table, value)
+        except BaseException:
+            self._break()
+            raise
+        if appended is None or appended[0] != self.decisions.fold.sequence:
+            self._break()
+            return None
+        return appended[1]
+
+    async def tail(self) -> bool:
+        """Wait for the last record under way. False: it was not written, and what was read of the fold is not so."""
+        sequence = self.decisions.fold.sequence
+        if self.broken:
+            return False
+        if sequence <= self._durable:
+            return True
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._tails.append((sequence, future))
+        return await future
+
+    async def ready(self) -> None:
+        """Return when the fold is what the log says. Errors: `Fenced`, `Closed`; why the log cannot be read, which is tried again."""
+        while self.broken:
+            if self._end is not None:
+                raise self._end
+            assert self._attempt is not None
+            await asyncio.shield(self._attempt)
+
+    def close(self, error: HeadwaterError) -> None:
+        """Refuse further calls with this error."""
+        if self._end is None:
+            self._end, self.broken = error, True
+            if self._settled in self.region.settled:
+                self.region.settled.remove(self._settled)
+            if self._mending is not None:
+                self._mending.cancel()
+            self._fail_tails()
+
+    # -- after a commit ------------------------------------------------------------------------------------------------
+
+    def _settled(self, changes: RegionChanges, error: Exception | None) -> None:
+        if error is not None:
+            self._break()
+            return
+        for place in range(len(changes.tables) - 1, -1, -1):
+            if changes.tables[place] == self.table and changes.kinds[place] == RecordKind.ENTRY:
+                self._durable = changes.sequences[place]
+                break
+        else:
+            return
+        while self._tails and self._tails[0][0] <= self._durable:
+            _resolve(self._tails.popleft()[1], True)
+        if not self.broken:
+            self.on_settled()
+
+    # -- after a failure -----------------------------------------------------------------------------------------------
+
+    def _break(self) -> None:
+        if self.broken:
+            return
+        self.broken = True
+        self._fail_tails()
+        self._attempt = asyncio.get_running_loop().create_future()
+        self._mending = asyncio.create_task(self._mend())
+
+    def _fail_tails(self) -> None:
+        while self._tails:
+            _resolve(self._tails.popleft()[1], False)
+
+    async def _mend(self) -> None:
+        """1. Let the region claim its log anew and read its end. 2. Fold the table. 3. Go on."""
+        while True:
+            assert self._attempt is not None
+            try:
+                await self.region.ready()
+                fold = await folded(self.region, self.table, self._clock)
+            except (Fenced, Closed) as error:
+                self.close(error)
+                self._attempt.set_result(None)
+                self.on_end(error)
+                return
+            except Exception as error:
+                _logger.warning("The queue at table %s of region %s cannot go on: %s", self.table, self.region.topics, error)
+                failed, self._attempt = self._attempt, asyncio.get_running_loop().create_future()
+                failed.set_exception(error)
+                failed.exception()  # nobody may wait for it
+                await self._clock.sleep(_RETRY_S)
+                continue
+            totals, settings = self.decisions.totals, self.decisions.settings
+            self.decisions = Decisions(fold, settings)
+            self.decisions.totals = totals
+            self._durable, self.broken = fold.sequence, False
+            self._attempt.set_result(None)
+            self.on_settled()
+            return
+
+
+async def open_log(region: Region, table: int, *, settings: QueueSettings, clock: Clock) -> QueueLog:
+    """Fold a table. Errors: `Damaged`, `Closed`, `Fenced`."""
+    await region.ready()
+    return QueueLog(region, table, await folded(region, table, clock), settings=settings, clock=clock)
+
+
+async def folded(region: Region, table: int, clock: Clock) -> QueueFold:
+    """The fold of a table's live records. Errors: `Damaged` for a record that cannot be read."""
+    known = region.look(lambda meta: meta.tables.get(table) and (meta.tables[table].marked, meta.tables[table].next))
+    first, following = known or (1, 1)
+    fold = QueueFold(first, table=table)
+    reader = region.read(table, batch=_BATCH)
+    while entries := await reader.next_batch():
+        await asyncio.to_thread(_replay, fold, entries, region)
+    fold.skip_to(following)
+    await asyncio.to_thread(fold.finish, clock.now_ms())
+    return fold
+
+
+def _replay(fold: QueueFold, entries: list[LogEntry], region: Region) -> None:
+    for entry in entries:
+        try:
+            replay(fold, entry.sequence, entry.payload)
+        except Malformed as error:
+            raise Damaged(
+                f"Record {entry.offset} of {region.topics.data} cannot be read as one of a queue: {error}.",
+                hint=f"See it with `headwater log show {region.topics.data} {entry.offset}`.",
+            ) from error
+
+
+def _resolve(future: asyncio.Future[bool], durable: bool) -> None:
+    if not future.done():
+        future.set_result(durable)
+
+
+def _nothing() -> None: ...
+
+
+def _nothing_more(error: HeadwaterError) -> None: ...

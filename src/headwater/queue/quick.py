@@ -1,0 +1,124 @@
+"""The calls that a queue gets most, each as one short function: a put of one new row, and a claim of one row with what is done before.
+
+What is out of the ordinary is left to the general way, which does the same in more steps: they say None, and have changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.body import BODY
+from headwater.queue.checks import MAX_KEY, checked_name
+from headwater.queue.columns import PROCESSING
+from headwater.queue.records import CLAIM, CLAIM_ONE, DONE, HEADER, INSERT, ONE_ROW, encode_header
+from headwater.queue.row import SLOW, NewRow
+from headwater.queue.row_view import row_at
+from headwater.queue.runtime import QueueRuntime
+from headwater.queue.values import Claimed, ClaimedRow, Put
+
+_SMALL = 65_536  # bytes of data that fit into a record for sure
+_NAMES = 10_000  # pairs of names whose bytes are kept
+_VERSION, _FORMAT = HEADER
+_pack_body, _pack_done, _pack_claim = BODY.pack, ONE_ROW.pack, CLAIM_ONE.pack
+
+
+class QuickPut:
+    """Puts a row of a new key, whose dates are left to the queue."""
+
+    def __init__(self, runtime: QueueRuntime) -> None:
+        self._runtime, self._log, self._now_ms = runtime, runtime.log, runtime.now_ms
+
+    def put(self, new: NewRow) -> Answer[list[Put]] | None:
+        """The answer. None: this is no such put, or something is to be done first."""
+        log, now = self._log, self._now_ms()
+        decisions = log.decisions
+        fold, key, data, priority = decisions.fold, new.key, new.data, new.priority
+        if priority is None:
+            priority = decisions.settings.priority
+        if (
+            log.broken
+            or new.process_date is not None
+            or new.insertion_date is not None
+            or new.delay is not None
+            or new.expiration_date
+            or new.lane
+            or type(key) is not bytes
+            or type(data) is not bytes
+            or type(priority) is not int
+            or not 0 <= priority <= 255
+            or not 0 < len(key) <= MAX_KEY
+            or len(data) > _SMALL
+            or key in fold.by_key
+            or fold.answers
+            or fold.claims.earliest < now
+            or fold.expiries.earliest <= now
+        ):
+            return None
+        columns = fold.columns
+        slot = columns.free.pop() if columns.free else columns.take()
+        body = _pack_body(INSERT, slot, new.form, priority, new.declaration, now, now, 0, len(key), len(data)) + key + data
+        decisions.totals.puts += 1
+        id = fold.insert_alone(slot, key, body, priority, now)
+        future = log.append(encode_header(_VERSION, _FORMAT, now) + body)
+        if future is None:
+            return None  # the log is folded anew: the row is not in it
+        if self._runtime.waiting.claims:
+            self._runtime.wake()
+        return Answer(future, [Put(id, "inserted", now)])
+
+
+class QuickClaim:
+    """Claims the first due row, for the usual lease; and removes one row that is done."""
+
+    def __init__(self, runtime: QueueRuntime) -> None:
+        self._runtime, self._log, self._now_ms = runtime, runtime.log, runtime.now_ms
+        self._names: dict[tuple[str, str], tuple[int, int, bytes]] = {}
+
+    def claim(self, group: str, worker: str, done: Sequence[str], recall: Callable[[Claimed], object]) -> RecalledAnswer[Claimed] | None:
+        """The answer. None: no row below the slow band is due, a token does not count, or something is to be done first."""
+        log, now, runtime = self._log, self._now_ms(), self._runtime
+        decisions = log.decisions
+        fold = decisions.fold
+        order, claims, columns = fold.order, fold.claims, fold.columns
+        finished = claims.by_token.get(done[0], -1) if done else 0
+        if (
+            log.broken
+            or finished < 0
+            or order.future.earliest <= now
+            or order.top() >= SLOW
+            or fold.paused
+            or fold.answers
+            or fold.follow_ups
+            or runtime.waiting.claims
+            or claims.earliest < now
+            or fold.expiries.earliest <= now
+        ):
+            return None
+        names = self._names.get((group, worker)) or self._encoded(group, worker)
+        parts = [encode_header(_VERSION, _FORMAT, now)]
+        fold.begin(now)
+        if done:
+            parts.append(_pack_done(DONE, 1, finished, columns.ids[finished]))
+            fold.done(finished)
+            decisions.totals.done += 1
+        slot, until = order.pop(slow=False), now + decisions.settings.lease
+        columns.states[slot] = PROCESSING
+        token = claims.add(slot, fold.sequence, now, until, group, worker, True)
+        row = row_at(fold, slot)
+        parts += (_pack_claim(CLAIM, until, names[0], names[1], 1, slot, row.id), names[2])
+        decisions.totals.claims += 1
+        value = b"".join(parts)
+        fold.end(len(value))
+        future = log.append(value)
+        if future is None:
+            return None
+        return RecalledAnswer(future, Claimed([ClaimedRow(row, token, until)], []), recall)
+
+    def _encoded(self, group: str, worker: str) -> tuple[int, int, bytes]:
+        """The lengths of the names, and their bytes."""
+        encoded = checked_name(group, "The consumer group"), checked_name(worker, "The worker's name")
+        if len(self._names) >= _NAMES:  # names that change with every call
+            self._names.clear()
+        names = self._names[group, worker] = len(encoded[0]), len(encoded[1]), encoded[0] + encoded[1]
+        return names

@@ -1,0 +1,56 @@
+"""A row read from its columns: as users see it, and as a record holds it whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.queue.body import BODY, BODY_SIZE
+from headwater.queue.columns import DEAD, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN
+from headwater.queue.fold import QueueFold
+from headwater.queue.records import WholeRow
+from headwater.queue.row import Row
+
+
+def row_at(fold: QueueFold, slot: int) -> Row:
+    """The row of a slot, as users see it."""
+    columns = fold.columns
+    state, body = columns.states[slot], columns.bodies[slot]
+    _, _, flags, priority, declaration, insertion, process, expiration, length, _ = BODY.unpack_from(body)
+    middle = BODY_SIZE + length
+    tries = columns.tries.get(slot, NO_TRIES) if columns.tries else NO_TRIES
+    extras = columns.extras.get(slot, NO_EXTRAS) if columns.extras else NO_EXTRAS
+    update = columns.updates.get(slot, insertion) if columns.updates else insertion
+    if state == PROCESSING:
+        _, start, until, group, worker, _ = fold.claims.by_slot[slot]
+        return Row(
+            *(columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "P", start),
+            *(tries.timeouts, tries.attempts + 1, tries.failures, update, extras.lane, declaration, extras.error, until, worker, group),
+        )
+    return Row(
+        *(columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "W", 0),
+        *(tries.timeouts, tries.attempts, tries.failures, update, extras.lane, declaration, extras.error),
+        follow_up=state == HELD,
+    )
+
+
+def whole_row(fold: QueueFold, slot: int) -> WholeRow:
+    """The row of a slot as a record holds it."""
+    columns = fold.columns
+    state, id, body = columns.states[slot], columns.ids[slot], columns.bodies[slot]
+    known = columns.extras.get(slot, NO_EXTRAS)
+    extras: dict[str, Any] = {name: value for name in known.__struct_fields__ if (value := getattr(known, name))}
+    if state == PROCESSING:
+        claim = fold.claims.by_slot[slot]
+        extras["claim"] = [claim.sequence, claim.start, claim.until, claim.group, claim.worker]
+    elif state == DEAD:
+        extras["death"] = list(fold.deaths[id][1:])
+    update = columns.updates.get(slot)
+    return WholeRow(
+        slot=slot,
+        body=body,
+        id=id,
+        update=BODY.unpack_from(body)[5] if update is None else update,
+        state=RUN if state <= LAST_WAITING else state,
+        tries=columns.tries.get(slot, NO_TRIES),
+        extras=extras,
+    )

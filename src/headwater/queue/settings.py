@@ -1,0 +1,50 @@
+"""What users set of a queue, when it is created and later; `[queue.NAME]` gives the defaults of a queue that is created under this name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from headwater.core.disposal import Disposal
+from headwater.core.period import Period
+from headwater.core.sections import NamedSection
+from headwater.core.settings import Note
+from headwater.core.units import Duration, Size
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a queue treats its rows, and how it keeps its log."""
+
+    lease: Annotated[Duration, Note("How long a claim lasts where the claim does not say.", '"1h"', 1)] = Duration(3_600_000)
+    max_timeouts: Annotated[int, Note("A row that loses its lease more often goes to the dead list.", "5", 0, 255)] = 5
+    max_attempts: Annotated[int, Note("A row that fails so often goes to the dead list.", "20", 1, 65535)] = 20
+    max_delay: Annotated[
+        Duration,
+        Note("How long after a row's first insertion puts of its key may delay it; 0ms: for ever.", '"1h"', 0),
+    ] = Duration(0)
+    clock_ahead: Annotated[Duration, Note("How far ahead of the server's clock an insertion date may lie.", '"5m"', 0)] = Duration(300_000)
+    priority: Annotated[int, Note("The priority of a row that is put without one; the smallest comes first.", "100", 0, 255)] = 100
+    lane_concurrency: Annotated[int, Note("How many rows of one lane may be processed at once.", "1", 1)] = 1
+    concurrency: Annotated[int, Note("How many rows of the queue may be processed at once; 0: any number.", "16", 0)] = 0
+    rate: Annotated[int, Note("How many rows may be claimed within `rate_period`; 0: any number.", "100", 0)] = 0
+    rate_period: Annotated[Duration, Note("The period of `rate`.", '"1s"', 1)] = Duration(1000)
+    results: Annotated[Duration, Note("How long the result of a finished row is kept; 0ms: not at all.", '"1h"', 0)] = Duration(0)
+    period: Annotated[
+        Period, Note("The queue's log closes its files after this: hour, day or month (UTC), or a duration; 0ms: never.", '"day"')
+    ] = Period("day")
+    disposal: Annotated[
+        Disposal,
+        Note("What becomes of a file of the log that is drained: delete, reset, truncate, or secure- and one of these.", '"delete"'),
+    ] = "delete"
+    segment: Annotated[Size, Note("The size at which the queue's log closes its files, too.", '"64MiB"', 1, (2 << 30) - 1)] = Size(64 << 20)
+    max_record: Annotated[Size, Note("The largest call: all rows of a put together.", '"16MiB"', 1024, 48 << 20)] = Size(16 << 20)
+    region: Annotated[
+        int | None, Note("The region of the log that the queue shares with others; one of its own, when not set.", "7", 1)
+    ] = None
+    replication: Annotated[
+        int | None, Note("Copies of the queue's log on Kafka; as configured for topics, when not set.", "3", 1, 32767)
+    ] = None
+
+
+QUEUE_SECTION = NamedSection("queue", QueueSettings)

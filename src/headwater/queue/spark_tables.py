@@ -1,0 +1,169 @@
+"""Queues as tables of Spark: `queue:NAME`, the rows that are there when the read is planned; with the option `view=dead`, the dead list.
+
+A row is the fold of many records. The driver folds the queue's log once, as its owner does, and each task gets rows of it: unlike the
+payloads of a region, they do not lie in the log as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import BadInput, Damaged
+from headwater.log import Log
+from headwater.queue.catalogue import stored_catalogue, unknown
+from headwater.queue.catalogue_fold import QueueEntry
+from headwater.queue.fold import QueueFold
+from headwater.queue.listing import dead_ids, dead_row, rows_of
+from headwater.queue.records import Malformed
+from headwater.queue.region_hints import NAMESPACE
+from headwater.queue.replay import replay
+from headwater.queue.requests import checked_name
+from headwater.queue.row import BINARY, PROCESSING, Row
+from headwater.queue.values import DeadRow
+from headwater.spark.tables import PlannedTable, Table
+from headwater.wal.region_topics import region_topics
+from headwater.wal.view import RegionView
+
+OPTIONS = {"view": "rows (the default): waiting and processed rows; dead: the dead list"}
+_TIME = pa.timestamp("us", "UTC")
+_ROW = [
+    pa.field("id", pa.int64(), nullable=False),
+    pa.field("key", pa.binary(), nullable=False),
+    pa.field("data", pa.binary(), nullable=False),
+    pa.field("form", pa.string(), nullable=False),
+    pa.field("priority", pa.int16(), nullable=False),
+    pa.field("insertion_date", _TIME, nullable=False),
+    pa.field("process_date", _TIME, nullable=False),
+    pa.field("expiration_date", _TIME),
+    pa.field("status", pa.string(), nullable=False),
+    pa.field("start_processing_date", _TIME),
+    pa.field("timeout_counter", pa.int16(), nullable=False),
+    pa.field("attempts", pa.int32(), nullable=False),
+    pa.field("failures", pa.int32(), nullable=False),
+    pa.field("lane", pa.binary(), nullable=False),
+    pa.field("declaration", pa.int32(), nullable=False),
+    pa.field("error", pa.string(), nullable=False),
+    pa.field("lease_until", _TIME),
+    pa.field("worker", pa.string(), nullable=False),
+    pa.field("group", pa.string(), nullable=False),
+    pa.field("follow_up", pa.bool_(), nullable=False),
+]
+_DEATH = [pa.field("reason", pa.string(), nullable=False), pa.field("date", _TIME, nullable=False)]
+
+
+class _QueueTable(PlannedTable):
+    options = OPTIONS
+    unstreamed = "its rows change and go"
+    instead = "Use read instead of readStream, or claim rows with a worker."
+
+    def __init__(self, name: str, clock: Clock | None = None) -> None:
+        self._name, self._clock = checked_name(name), clock or SystemClock()
+
+    def __reduce__(self) -> tuple[Any, ...]:  # tasks need no clock
+        return type(self), (self._name,)
+
+    def check(self, log: Log) -> None:
+        self._entry(log)
+
+    def _entry(self, log: Log) -> QueueEntry:
+        catalogue = stored_catalogue(log)
+        if self._name not in catalogue.entries:
+            raise unknown(self._name, catalogue)
+        return catalogue.entries[self._name]
+
+    def plan(self, log: Log, split: int) -> list[bytes]:
+        rows = self._rows(stored_fold(log, self._entry(log), now=(now := self._clock.now_ms())), now)
+        return [_packed(self._columns(rows[begin : begin + split])) for begin in range(0, len(rows), split)]
+
+    def rows(self, log: Log, part: bytes, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
+        for batch in pa.ipc.open_stream(part):
+            yield {name: batch.column(name) for name in wanted}
+
+    def _rows(self, fold: QueueFold, now: int) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def _columns(self, rows: Sequence[Any]) -> pa.RecordBatch:
+        raise NotImplementedError
+
+
+class QueueRows(_QueueTable):
+    """The rows of a queue that wait or are processed, by id. An expired row is none."""
+
+    schema = pa.schema(_ROW)
+
+    def _rows(self, fold: QueueFold, now: int) -> Sequence[Row]:
+        found = rows_of(fold, None, b"", -1, len(fold) + 1, now=now)
+        return [row for row in found if row.status == PROCESSING or not 0 < row.expiration_date <= now]
+
+    def _columns(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        return _batch(self.schema, map(_cells, rows))
+
+
+class DeadRows(_QueueTable):
+    """The rows that a queue has given up, by id."""
+
+    schema = pa.schema([*_ROW, *_DEATH])
+
+    def _rows(self, fold: QueueFold, now: int) -> Sequence[DeadRow]:
+        return [dead_row(fold, id) for id in dead_ids(fold, b"", "")]
+
+    def _columns(self, rows: Sequence[DeadRow]) -> pa.RecordBatch:
+        cells = (
+            {**_cells(dead.row), "error": dead.error, "worker": dead.worker, "reason": dead.reason, "date": dead.date} for dead in rows
+        )
+        return _batch(self.schema, cells)
+
+
+def queue_table(name: str, options: Mapping[str, str]) -> Table:
+    """The table of `queue:name`. Errors: `BadInput`."""
+    view = {option.lower(): value for option, value in options.items()}.get("view", "rows")
+    if view not in ("rows", "dead"):
+        raise BadInput(f"A queue has no view {view!r}.", hint="Leave the option out for its rows, or give view=dead for the dead list.")
+    return QueueRows(name) if view == "rows" else DeadRows(name)
+
+
+def stored_fold(log: Log, entry: QueueEntry, *, now: int) -> QueueFold:
+    """A queue as its log has it, whoever owns it. Blocking. Errors: `RegionNotFound`, `Damaged`."""
+    topics = region_topics(NAMESPACE, entry.region)
+    following, entries = RegionView(log, topics).table(entry.table)
+    fold = QueueFold(entries[0].sequence if entries else following, table=entry.table)
+    for one in entries:
+        try:
+            replay(fold, one.sequence, one.payload)
+        except Malformed as error:
+            raise Damaged(
+                f"Record {one.offset} of {topics.data} cannot be read as one of a queue: {error}.",
+                hint=f"See it with `headwater log show {topics.data} {one.offset}`.",
+            ) from error
+    fold.skip_to(following)
+    fold.finish(now)
+    return fold
+
+
+def _cells(row: Row) -> dict[str, Any]:
+    """A row by the names of the columns. 0 stands for no date."""
+    cells = msgspec.structs.asdict(row)
+    cells["form"] = "binary" if row.form == BINARY else "json"
+    for name in ("expiration_date", "start_processing_date", "lease_until"):
+        cells[name] = cells[name] or None
+    return cells
+
+
+def _batch(schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> pa.RecordBatch:
+    found = list(rows)
+    columns = [
+        pa.array([row[field.name] for row in found], pa.timestamp("ms", "UTC") if field.type == _TIME else field.type) for field in schema
+    ]
+    return pa.RecordBatch.from_arrays([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _packed(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())

@@ -1,0 +1,164 @@
+"""Handlers of the operations on queues that are hot, or that have bodies of their own: create a queue, put and claim rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from starlette.responses import Response
+
+from headwater.client.queue_performer import QueuePerformer, show_put
+from headwater.core.errors import BadInput
+from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.answers import RowsClaimed
+from headwater.queue.bodies import read_claim, read_settings_body
+from headwater.queue.json_form import is_list, read_rows, show_claim
+from headwater.queue.operations import CREATE, EVENTS, QUEUE
+from headwater.queue.requests import ClaimRows, CreateQueue, PutRows, QueueRequest
+from headwater.queue.values import Claimed, Put
+from headwater.server.call import Call, ClientGone
+from headwater.server.hot import HotAnswer, HotCall
+from headwater.wire import json
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from headwater.server.handlers import Handlers
+
+T = TypeVar("T")
+_JSON, _LINES = b"application/json", b"application/x-ndjson"
+_LARGE = 1 << 20  # bytes: parsing a larger body would delay other requests, so a thread does it
+
+
+class QueueHandlers:
+    """One method for each operation of the same name."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+        self._performer: QueuePerformer = handlers.backend.performer(QUEUE.name)
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def create(self, call: Call) -> ASGIApp:
+        request: CreateQueue = await call.request()
+        call.body_kind()
+        settings, declaration = read_settings_body(await call.body())
+        asked = msgspec.structs.replace(request, settings=settings, declaration=declaration)
+        return self._handlers.answered(CREATE, call, await self._handlers.backend.perform(CREATE, asked, who=call.who))
+
+    async def events(self, call: Call) -> ASGIApp:
+        request: QueueRequest = await call.request()
+        request.check()
+        await self._performer.count(request)  # an unknown queue is an error answer, not a stream
+        return await self._handlers.stream(EVENTS, call)
+
+    # -- putting ----------------------------------------------------------------------------------------------
+
+    async def put(self, call: Call) -> ASGIApp:
+        request: PutRows = await call.request()
+        lines, body = call.body_kind() == "lines", await call.body()
+        rows = await asyncio.to_thread(read_rows, body, lines=lines) if len(body) > _LARGE else read_rows(body, lines=lines)
+        asked = msgspec.structs.replace(request, rows=rows)
+        asked.check()
+        puts = await self._performer.put_rows(asked)
+        written = _many_put(puts) if is_list(body, lines=lines) else _one_put(puts)
+        return Response(written, 201, {"Idempotency-Replayed": "true"} if puts[0].replayed else None, "application/json")
+
+    def put_hot(self, call: HotCall) -> HotAnswer | None:
+        """`put` on the hot path, for a queue that is open and valid rows."""
+        queue = None if call.query else self._performer.opened(call.variables["queue"])
+        if queue is None or call.content_type not in (_JSON, _LINES):
+            return None
+        lines = call.content_type == _LINES
+        try:
+            rows = read_rows(call.body, lines=lines)
+            if not rows:
+                return None
+            answer = self._performer.put_here(queue, rows)
+        except BadInput:
+            return None
+        return _hot(answer, _many_put if is_list(call.body, lines=lines) else _one_put)
+
+    # -- claiming ---------------------------------------------------------------------------------------------
+
+    async def claim(self, call: Call) -> ASGIApp:
+        request: ClaimRows = await call.request()
+        call.body_kind()
+        asked = msgspec.structs.replace(request, body=read_claim(await call.body()))
+        if self._handlers.stop.is_set():
+            asked = msgspec.structs.replace(asked, prefer=None, body=msgspec.structs.replace(asked.body, wait=None))
+        asked.check()
+        self._watch()
+        gone = asyncio.create_task(call.gone())
+        claiming = asyncio.create_task(self._performer.claim_rows(asked))
+        try:
+            await asyncio.wait({gone, claiming}, return_when=asyncio.FIRST_COMPLETED)
+            if not claiming.done():
+                raise ClientGone
+            claimed = claiming.result()
+        finally:
+            gone.cancel()
+            claiming.cancel()  # what would be claimed for a client that is gone is released
+        return (
+            Response(_claimed(claimed), 200, media_type="application/json")
+            if claimed.claims or claimed.stale
+            else Response(status_code=204)
+        )
+
+    def claim_hot(self, call: HotCall) -> HotAnswer | None:
+        """`claim` on the hot path, for a queue that is open and a valid body."""
+        name = call.variables["queue"]
+        queue = None if call.query else self._performer.opened(name)
+        if queue is None or call.content_type != _JSON:
+            return None
+        try:
+            asked = ClaimRows(queue=name, body=read_claim(call.body))
+            asked.check()
+            body, wait = asked.body, asked.wait_ms
+            failures = [one.failure() for one in body.fail]
+        except BadInput:
+            return None
+        if wait and self._handlers.stop.is_set():
+            return None
+        if wait:
+            self._watch()
+        claim = self._performer.begin_claim(
+            queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
+            done=body.done, fail=failures, extend=body.extend, release=body.release,
+        )  # fmt: skip
+        return _hot(claim, _claimed)
+
+    def _watch(self) -> None:
+        """End the claims that wait when the server stops: they would keep it waiting."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+
+    async def _stop(self) -> None:
+        await self._handlers.stop.wait()
+        self._performer.waits.end_all()
+
+
+def _hot(answer: Awaitable[T], encode: Callable[[T], bytes]) -> HotAnswer:
+    """A call's answer on the hot path, without a task where the call needs none. What nobody gets is called back."""
+    if isinstance(answer, Answer | RecalledAnswer):
+        value: T = answer.value
+        recall = partial(answer.recall, value) if isinstance(answer, RecalledAnswer) else None
+        return HotAnswer(answer.future, lambda _: encode(value), recall)
+    future = asyncio.ensure_future(answer)
+    return HotAnswer(future, encode, future.cancel)
+
+
+def _one_put(puts: list[Put]) -> bytes:
+    return json.encode(show_put(puts[0]))
+
+
+def _many_put(puts: list[Put]) -> bytes:
+    return json.encode({"puts": [show_put(put) for put in puts]})
+
+
+def _claimed(claimed: Claimed) -> bytes:
+    if not claimed.claims and not claimed.stale:
+        return b""
+    return json.encode(RowsClaimed(claims=[show_claim(claim) for claim in claimed.claims], stale=claimed.stale))

@@ -1,0 +1,80 @@
+"""A queue as a few lines say it: rows in a dict, everything looked for one by one. Tests compare the queue with it, step by step."""
+
+from __future__ import annotations
+
+from headwater.queue.settings import QueueSettings
+
+
+class ModelRow:
+    status, until, group, number = "W", 0, "", 0
+    counters = (0, 0)  # lost leases, failures
+
+    def __init__(self, key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, update: int) -> None:
+        self.key, self.data, self.priority, self.expiration = key, data, priority, expiration
+        self.insertion, self.process, self.update = insertion, process, update
+
+
+class QueueModel:
+    """Rows by (key, whether it is the follow-up); dead ones by number. Time is given with each call, and only grows."""
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self.settings, self.paused, self._number = settings, False, 0
+        self.rows: dict[tuple[bytes, bool], ModelRow] = {}
+        self.dead: dict[int, ModelRow] = {}
+
+    def advance(self, now: int) -> None:
+        for row in sorted(self.rows.values(), key=lambda row: row.until):
+            if row.status == "P" and now > row.until:
+                row.counters = row.counters[0] + 1, row.counters[1]
+                self._die(row) if row.counters[0] > self.settings.max_timeouts else self._back(row)
+        self.rows = {place: row for place, row in self.rows.items() if row.status == "P" or not 0 < row.expiration <= now}
+        for key in [key for key, follow_up in self.rows if follow_up and (key, False) not in self.rows]:
+            self.rows[key, False] = self.rows.pop((key, True))
+
+    def put(self, new: ModelRow) -> str:
+        old = self.rows.get((new.key, False))
+        busy = old is not None and old.status == "P"
+        if old is not None and new.update < max(old.update, self.rows.get((new.key, True), old).update):
+            return "stale"
+        self._number += 1
+        if (new.key, busy) not in self.rows:
+            self.rows[new.key, busy], new.number = new, self._number
+            return "follow-up" if busy else "inserted"
+        self._merge(self.rows[new.key, busy], new)
+        return "merged"
+
+    def claim(self, now: int, lease: int, group: str) -> ModelRow | None:
+        fast = any(row.status == "P" and row.group == group and row.priority < 200 for row in self.rows.values())
+        due = [row for (_, held), row in self.rows.items() if row.status == "W" and not held and row.process <= now and not self.paused]
+        due = [row for row in due if row.priority < 200 or not (fast or any(other.priority < 200 for other in due))]
+        row = min(due, key=lambda row: (row.priority, row.process, row.number), default=None)
+        if row is not None:
+            row.status, row.until, row.group = "P", now + lease, group
+        return row
+
+    def end(self, row: ModelRow, how: str, now: int, delay: int | None = None) -> None:
+        """done, released, failed or given-up."""
+        row.counters = row.counters[0], row.counters[1] + (how in ("failed", "given-up"))
+        if how == "done":
+            del self.rows[row.key, False]
+        elif how == "given-up" or (how == "failed" and row.counters[1] >= self.settings.max_attempts):
+            self._die(row)
+        else:
+            row.process = row.process if delay is None else now + delay
+            self._back(row)
+        self.advance(now)
+
+    def _die(self, row: ModelRow) -> None:
+        self.dead[row.number] = self.rows.pop((row.key, False))
+
+    def _back(self, row: ModelRow) -> None:
+        row.status = "W"
+        if (row.key, True) in self.rows:
+            self._merge(row, self.rows.pop((row.key, True)))
+
+    def _merge(self, old: ModelRow, new: ModelRow) -> None:
+        limit = old.insertion + self.settings.max_delay if self.settings.max_delay else new.process
+        old.process, old.priority = max(old.process, min(new.process, limit)), min(old.priority, new.priority)
+        old.expiration = max(old.expiration, new.expiration) if old.expiration and new.expiration else 0
+        old.counters = (0, 0) if new.data != old.data else old.counters
+        old.data, old.update = new.data, max(old.update, new.update)

@@ -1,0 +1,84 @@
+"""The fold and the decisions against the model, step by step; and the fold of every cut of the log against the fold that lived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.queue.played import Played, state
+
+from headwater.core.units import Duration
+from headwater.queue.columns import HELD
+from headwater.queue.fold import QueueFold
+from headwater.queue.settings import QueueSettings
+
+KEYS = [b"a", b"b", b"c"]
+PUT = st.tuples(
+    st.just("put"),
+    st.lists(
+        st.fixed_dictionaries(
+            {"key": st.sampled_from(KEYS), "data": st.sampled_from([b"1", b"2"])},
+            optional={
+                "priority": st.sampled_from([0, 100, 199, 200, 230]),
+                "delay": st.sampled_from([0, 5, 40]),
+                "insertion_date": st.sampled_from([-20, -1, 0, 3]),
+                "expiration_date": st.sampled_from([1, 10, 60]),
+            },
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)
+CLAIM = st.tuples(st.just("claim"), st.integers(1, 3), st.sampled_from([1, 10, 50]), st.sampled_from(["g", "h"]))
+END = st.tuples(st.sampled_from(["done", "released", "failed", "given-up"]), st.integers(0, 3), st.sampled_from([None, 0, 7]))
+OTHER = st.sampled_from([("pause",), ("resume",), ("cut",), ("carry",), ("cancel", b"a"), ("retry", 0), ("drop", 0), ("stale",)])
+EXTEND = st.tuples(st.just("extend"), st.integers(0, 3), st.sampled_from([1, 30]))
+STEPS = st.lists(
+    st.tuples(st.sampled_from([0, 0, 1, 2, 9, 10, 11, 30]), st.one_of(PUT, PUT, CLAIM, CLAIM, END, EXTEND, OTHER)), max_size=40
+)
+
+
+@given(steps=STEPS, delay=st.sampled_from([0, 30]))
+def test_the_queue_does_what_the_model_does(steps: list[tuple[int, tuple[Any, ...]]], delay: int) -> None:
+    played = Played(QueueSettings(max_timeouts=1, max_attempts=2, max_delay=Duration(delay), clock_ahead=Duration(5)))
+    for wait, step in steps:
+        played.now += wait
+        played.step(*step)
+    played.check_cuts()
+
+
+def test_a_follow_up_row_whose_predecessor_the_log_no_longer_tells_becomes_the_row_of_its_key() -> None:
+    played = Played(QueueSettings())
+    played.step("put", [{"key": b"a", "data": b"1"}])
+    played.step("claim", 1, 50, "g")
+    played.step("put", [{"key": b"a", "data": b"2"}])
+    assert HELD in played.fold.columns.states
+    played.step("done", 0, None)
+    assert played.fold.homes.pass_unneeded() == 3  # the insert and the claim of the first row can go, and with them what held the second
+    assert state(played.folded(3)) == state(played.fold)
+    played.step("claim", 1, 50, "g")
+    assert state(played.folded(3)) == state(played.fold)
+
+
+def test_a_follow_up_row_may_come_before_the_row_that_it_follows() -> None:
+    """The row that is processed was carried to the end of the log."""
+    played = Played(QueueSettings())
+    played.step("put", [{"key": b"a", "data": b"1"}])
+    played.step("claim", 1, 50, "g")
+    played.step("put", [{"key": b"a", "data": b"2"}])
+    slot = played.fold.by_key[b"a"]
+    played.record(lambda decisions: decisions.carry([slot], 1000, before=0))
+    assert played.fold.homes.pass_unneeded() == 3
+    assert state(played.folded(3)) == state(played.fold)
+    played.step("released", 0, None)
+    assert state(played.folded(3)) == state(played.fold)
+
+
+def test_a_fold_of_nothing_is_empty() -> None:
+    fold = QueueFold(7)
+    fold.finish(0)
+    assert (len(fold), fold.sequence, fold.homes.first) == (0, 6, 7)
+    with pytest.raises(KeyError):
+        fold.by_key[b"a"]

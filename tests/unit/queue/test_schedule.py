@@ -1,0 +1,180 @@
+"""Schedules: the next run against a walk over every minute, where clocks are put forward and back, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.core.errors import BadInput
+from headwater.core.units import Duration
+from headwater.queue.cron import CronExpression, parse_cron
+from headwater.queue.schedule import Schedule, read_schedule, zone_named
+
+EPOCH, MINUTE = datetime(1970, 1, 1, tzinfo=UTC), timedelta(minutes=1)
+# Days on which clocks are put forward or back: by an hour, by half an hour, at midnight, by a whole day, and from seconds to whole minutes.
+DAYS = [
+    ("Europe/Berlin", "2024-03-31"),
+    ("Europe/Berlin", "2024-10-27"),
+    ("America/New_York", "2024-03-10"),
+    ("America/New_York", "2024-11-03"),
+    ("Australia/Lord_Howe", "2024-04-06"),
+    ("Australia/Lord_Howe", "2024-10-05"),
+    ("America/Havana", "2024-03-10"),
+    ("America/Havana", "2024-11-03"),
+    ("Pacific/Apia", "2011-12-30"),
+    ("Africa/Monrovia", "1972-01-07"),
+    ("Asia/Kathmandu", "2024-05-05"),
+    ("UTC", "2024-02-29"),
+]
+FIELDS = st.sampled_from(["*", "0", "30", "*/10", "5,55", "59"])
+HOURS = st.sampled_from(["*", "*", "0", "1", "2", "3", "0-3", "23", "*/2", "1,2,3"])
+WEEKDAYS = st.sampled_from(["*", "*", "*", "sun", "mon-fri", "6,0"])
+
+
+def ms(text: str) -> int:
+    return (datetime.fromisoformat(text) - EPOCH) // timedelta(milliseconds=1)
+
+
+def shown(moment: int, zone: str) -> str:
+    return (EPOCH + timedelta(milliseconds=moment)).astimezone(ZoneInfo(zone)).isoformat(timespec="minutes")
+
+
+def has(expression: CronExpression, wall: datetime) -> bool:
+    return expression.has(wall.date()) and wall.hour in expression.hours and wall.minute in expression.minutes
+
+
+def minutes(zone: ZoneInfo, begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Every second at which the clocks show a whole minute, and what they show."""
+    moment = begin
+    while moment < end:
+        wall = moment.astimezone(zone).replace(tzinfo=None, fold=0)
+        if wall.second == 0:
+            yield moment, wall
+        moment += timedelta(seconds=1) if wall.second else MINUTE if zone.key != "Africa/Monrovia" else timedelta(seconds=1)
+
+
+def runs(expression: CronExpression, zone: ZoneInfo, begin: datetime, end: datetime) -> list[datetime]:
+    """Every run between two moments, by walking over all minutes."""
+    found: list[datetime] = []
+    shown_before: set[datetime] = set()
+    last: datetime | None = None
+    for moment, wall in minutes(zone, begin, end):
+        if expression.every_hour:
+            if has(expression, wall):
+                found.append(moment)
+            continue
+        skipped = []
+        if last is not None and wall > last + MINUTE:
+            skipped = [last + number * MINUTE for number in range(1, int((wall - last) / MINUTE))]
+        if any(has(expression, one) and one not in shown_before for one in skipped) or (has(expression, wall) and wall not in shown_before):
+            found.append(moment)
+        shown_before.update(skipped, [wall])
+        last = wall
+    return found
+
+
+@given(st.sampled_from(DAYS), FIELDS, HOURS, WEEKDAYS, st.integers(0, 60 * 36))
+def test_the_next_run_is_that_of_a_walk_over_all_minutes(day: tuple[str, str], minute: str, hour: str, weekday: str, at: int) -> None:
+    name, begins = day
+    zone, text = ZoneInfo(name), f"{minute} {hour} * * {weekday}"
+    begin = datetime.fromisoformat(begins).replace(tzinfo=UTC) - timedelta(hours=24)
+    end, behind = begin + timedelta(hours=84), begin + timedelta(hours=20, minutes=at, seconds=at % 60)
+    expected = [run for run in runs(parse_cron(text), zone, begin, end) if run > behind]
+    found = EPOCH + timedelta(milliseconds=Schedule(cron=text, zone=name).next((behind - EPOCH) // timedelta(milliseconds=1)))
+    if expected:
+        assert (found, text) == (expected[0], text)
+    else:
+        assert found >= end - timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "behind", "following"),
+    [
+        ("30 2 * * *", "Europe/Berlin", "2024-03-30T12:00+01:00", ["2024-03-31T03:00+02:00", "2024-04-01T02:30+02:00"]),
+        ("30 2 * * *", "Europe/Berlin", "2024-10-26T12:00+02:00", ["2024-10-27T02:30+02:00", "2024-10-28T02:30+01:00"]),
+        ("30 * * * *", "Europe/Berlin", "2024-03-31T01:00+01:00", ["2024-03-31T01:30+01:00", "2024-03-31T03:30+02:00"]),
+        ("30 * * * *", "Europe/Berlin", "2024-10-27T02:00+02:00", ["2024-10-27T02:30+02:00", "2024-10-27T02:30+01:00"]),
+        ("0,30 2,3 * * *", "Europe/Berlin", "2024-03-31T00:00+01:00", ["2024-03-31T03:00+02:00", "2024-03-31T03:30+02:00"]),
+        ("0 0 * * *", "America/Havana", "2024-03-09T12:00-05:00", ["2024-03-10T01:00-04:00", "2024-03-11T00:00-04:00"]),
+        ("0 12 30 12 *", "Pacific/Apia", "2011-12-29T12:00-10:00", ["2011-12-31T00:00+14:00", "2012-12-30T12:00+14:00"]),
+        ("0 0 29 2 *", "UTC", "2096-03-01T00:00+00:00", ["2104-02-29T00:00+00:00", "2108-02-29T00:00+00:00"]),
+    ],
+)
+def test_where_clocks_are_put_forward_and_back(text: str, zone: str, behind: str, following: list[str]) -> None:
+    schedule, moment = Schedule(cron=text, zone=zone), ms(behind)
+    for expected in following:
+        moment = schedule.next(moment)
+        assert shown(moment, zone) == expected
+
+
+def test_missed_runs_come_once() -> None:
+    hourly = Schedule(every=3_600_000)
+    assert hourly.first(7) == 7
+    assert hourly.following(0, 5) == 3_600_000
+    assert hourly.following(0, 3_600_000) == 7_200_000
+    assert hourly.following(0, 10 * 3_600_000 + 5) == 11 * 3_600_000  # by the dates of the first runs, whatever was late
+    assert hourly.following(3_600_000, 0) == 7_200_000  # done before its date, as by a clock that was set back
+    nightly = Schedule(cron="0 4 * * *")
+    assert nightly.first(0) == 4 * 3_600_000
+    assert nightly.following(4 * 3_600_000, 3 * 86_400_000) == 3 * 86_400_000 + 4 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("given", "schedule"),
+    [
+        ({}, None),
+        ({"every": "1h"}, Schedule(every=3_600_000)),
+        ({"every": Duration(5000)}, Schedule(every=5000)),
+        ({"cron": " 0  4 * * * "}, Schedule(cron="0 4 * * *")),
+        ({"cron": "0 4 * * *", "zone": "Europe/Berlin"}, Schedule(cron="0 4 * * *", zone="Europe/Berlin")),
+    ],
+)
+def test_schedules_are_read_as_they_are_written(given: dict[str, Any], schedule: Schedule | None) -> None:
+    assert read_schedule(**given) == schedule
+    assert schedule is None or str(schedule)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"every": "1h", "cron": "0 4 * * *"}, "not both"),
+        ({"zone": "UTC"}, "zone alone"),
+        ({"every": "1h", "zone": "UTC"}, "no zone"),
+        ({"every": 60}, "no duration"),
+        ({"every": "60"}, "no unit"),
+        ({"every": "10ms"}, "cannot run every"),
+        ({"every": "99999d"}, "cannot run every"),
+        ({"every": "soon"}, "no duration"),
+        ({"cron": "hourly"}, "1 fields"),
+        ({"cron": "0 0 31 2 *"}, "never come"),
+        ({"cron": "0 4 * * *", "zone": "Europe"}, "no time zone"),
+        ({"cron": "0 4 * * *", "zone": "Europe/Berlim"}, "no time zone"),
+        ({"cron": "0 4 * * *", "zone": "../etc/passwd"}, "no time zone"),
+        ({"cron": "0 4 * * *", "zone": "a\0b"}, "no time zone"),
+        ({"cron": "0 4 * * *", "zone": ""}, "no time zone"),
+        ({"cron": "0 4 * * *", "zone": 7}, "no time zone"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        read_schedule(**given)
+    assert why in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("moment", [-(2**62), 2**62])
+def test_dates_beyond_the_calendar_are_refused(moment: int) -> None:
+    with pytest.raises(BadInput, match="calendar"):
+        Schedule(cron="0 4 * * *").next(moment)
+
+
+def test_the_end_of_the_calendar_is_told() -> None:
+    with pytest.raises(BadInput, match="calendar"):
+        Schedule(cron="0 0 29 2 *").next(ms("9998-12-31T00:00+00:00"))
+    assert zone_named("UTC").key == "UTC"
