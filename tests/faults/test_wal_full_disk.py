@@ -13,7 +13,8 @@ from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import DiskFull
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
-from headwater.wal.region import create_region, open_region
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("wal", 7)
