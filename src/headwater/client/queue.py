@@ -123,9 +123,7 @@ class OneQueue:
             return put_of(await self._puts.put(row))
         return (await self._put([row], idempotency_key))[0]
 
-    async def put_many(
-        self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None
-    ) -> list[Put]:
+    async def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[Put]:
         """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
         made = [_row_from(row) for row in rows]
         near = self._near()
@@ -306,7 +304,7 @@ class DeadRows:
         found, after, left = list[DeadQueueRow](), 0, _limit(limit)
         while left is None or left > len(found):
             most = _PAGE if left is None else min(left - len(found), _PAGE)
-            request = requests.ListDead(queue=self._name, key=prefix, reason=reason, after=after, limit=most)
+            request = requests.ListDeadRows(queue=self._name, key=prefix, reason=reason, after=after, limit=most)
             page = await self._backend.ask(ask.DEAD, request)
             found += [dead_of(shown) for shown in page.items]
             if page.next is None:

@@ -259,7 +259,7 @@ class QueuePerformer:
 
     # -- dead rows --------------------------------------------------------------------------------------------
 
-    async def dead(self, request: requests.ListDead) -> answers.DeadPage:
+    async def dead(self, request: requests.ListDeadRows) -> answers.DeadPage:
         queue, prefix = await self._queue(request), request.key.encode()
         found = await queue.dead_list(prefix=prefix, reason=request.reason or "", after=request.after, limit=request.limit + 1)
         shown = [show_dead(dead) for dead in found[: request.limit]]

@@ -24,7 +24,7 @@ from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
 from headwater.queue.runtime import QueueRuntime
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import Claimed, Counts, DeadRow, Failure, HistoryEntry, Put, QueueEvent, QueueStatistics, State
+from headwater.queue.values import Claimed, Counts, DeadRow, FailedClaim, HistoryEntry, Put, QueueEvent, QueueStatistics, State
 from headwater.queue.waiting import WaitingClaim
 from headwater.wal.region import Region
 
@@ -114,7 +114,7 @@ class Queue:
         group: str = "default",
         worker: str = "",
         done: Sequence[str] = (),
-        fail: Sequence[Failure] = (),
+        fail: Sequence[FailedClaim] = (),
         extend: Sequence[str] = (),
         release: Sequence[str] = (),
     ) -> Awaitable[Claimed]:
@@ -199,7 +199,7 @@ class Queue:
         lasts = checked_duration(lease, self._runtime.decisions.settings.lease, "A lease", 1)
         return self._tell(lambda decisions: decisions.extend(tokens, lasts))
 
-    def fail(self, failures: Sequence[Failure]) -> Awaitable[list[str]]:
+    def fail(self, failures: Sequence[FailedClaim]) -> Awaitable[list[str]]:
         """Give rows back that could not be processed; return the tokens that no longer count."""
         for failure in failures:
             checked_duration(failure.retry_after, 0, "A retry")

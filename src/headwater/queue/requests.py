@@ -12,7 +12,7 @@ from headwater.core.errors import BadInput
 from headwater.core.units import Duration
 from headwater.queue.json_form import key_in_path
 from headwater.queue.row import NewRow
-from headwater.queue.values import Failure, State
+from headwater.queue.values import FailedClaim, State
 from headwater.wire.operation import DryRun, Request, described, placed
 
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
@@ -129,10 +129,10 @@ class FailedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     retry_after: str | None = None
     give_up: bool = False
 
-    def failure(self) -> Failure:
+    def failure(self) -> FailedClaim:
         """Errors: `BadInput`."""
         after = None if self.retry_after is None else int(Duration.parse(self.retry_after))
-        return Failure(self.token, self.error, after, self.give_up)
+        return FailedClaim(self.token, self.error, after, self.give_up)
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -204,7 +204,7 @@ class FailClaim(ClaimRequest, frozen=True, kw_only=True):
     retry_after: Annotated[str | None, described("Try the row again after so long, such as 30s.")] = None
     give_up: Annotated[bool, described("Never try it again: it goes to the dead list.")] = False
 
-    def failure(self) -> Failure:
+    def failure(self) -> FailedClaim:
         """Errors: `BadInput`."""
         return FailedRow(token=self.token, error=self.error, retry_after=self.retry_after, give_up=self.give_up).failure()
 
@@ -244,7 +244,7 @@ class PauseQueue(QueueRequest, frozen=True, kw_only=True):
     paused: Annotated[bool, described("true: give out no rows; false: give them out again.")]
 
 
-class ListDead(QueueRequest, frozen=True, kw_only=True):
+class ListDeadRows(QueueRequest, frozen=True, kw_only=True):
     """Which dead rows."""
 
     key: KeyPrefix = ""

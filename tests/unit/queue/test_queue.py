@@ -9,7 +9,7 @@ from tests.unit.queue.conftest import FailingAppends, OpenQueue
 from headwater.core.errors import BadInput, Closed, Conflict, DiskFull, Fenced, NotFound, OutcomeUnknown, Paused, TooLarge
 from headwater.queue.queue import Queue
 from headwater.queue.row import NewRow
-from headwater.queue.values import Claimed, Counts, Failure
+from headwater.queue.values import Claimed, Counts, FailedClaim
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
 
@@ -171,12 +171,12 @@ async def test_failures_retry_later_and_give_up_at_last(opened: OpenQueue, clock
     queue = await opened(max_attempts=2)
     await put(queue, b"a")
     [token] = await claim(queue)
-    assert await queue.fail([Failure(token, "no network", 1000)]) == []
+    assert await queue.fail([FailedClaim(token, "no network", 1000)]) == []
     row = await queue.get(b"a")
     assert (row.status, row.error, row.failures, row.process_date) == ("W", "no network", 1, clock.now_ms() + 1000)
     clock.advance(1)
-    assert await queue.fail([Failure(token, "late")]) == [token]
-    assert await queue.fail([Failure((await claim(queue))[0], "again")]) == []
+    assert await queue.fail([FailedClaim(token, "late")]) == [token]
+    assert await queue.fail([FailedClaim((await claim(queue))[0], "again")]) == []
     [dead] = await queue.dead_list(reason="attempts")
     assert (dead.error, dead.row.failures) == ("again", 2)
     [again] = await queue.dead_retry([dead.row.id])
@@ -188,7 +188,7 @@ async def test_failures_retry_later_and_give_up_at_last(opened: OpenQueue, clock
 async def test_dead_rows_are_shown_dropped_and_retried_by_filter(opened: OpenQueue) -> None:
     queue = await opened()
     await queue.put([NewRow(key=key) for key in (b"a:1", b"a:2", b"b:1")])
-    await queue.fail([Failure(token, "no", give_up=True) for token in await claim(queue, 3)])
+    await queue.fail([FailedClaim(token, "no", give_up=True) for token in await claim(queue, 3)])
     dead = await queue.dead_list()
     assert [one.reason for one in dead] == ["given-up"] * 3
     assert (await queue.dead_get(dead[0].row.id)) == dead[0]
@@ -238,7 +238,7 @@ async def test_a_claim_tells_what_became_of_others_and_a_stale_token_spoils_noth
     tokens = await claim(queue, 4)
     before = region.sequence_num(1)
     claimed = await queue.claim(
-        1, done=[tokens[0], "0-77"], fail=[Failure(tokens[1], "no", 1000)], extend=[tokens[2], "x"], release=[tokens[3]], lease=500
+        1, done=[tokens[0], "0-77"], fail=[FailedClaim(tokens[1], "no", 1000)], extend=[tokens[2], "x"], release=[tokens[3]], lease=500
     )
     assert claimed.stale == ["0-77", "x"]
     assert [one.row.key for one in claimed.claims] == [b"3"]
