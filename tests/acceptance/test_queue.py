@@ -179,7 +179,10 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("PUT", QUEUE, {"json": []}, 400, "bad-input"),
     ("PUT", QUEUE, {"json": {"declaration": "<table"}}, 400, "bad-input"),
     ("PUT", QUEUE, {"data": {"lease": "1s"}}, 415, "bad-type"),
-    *(("GET", f"/queues/none{path}", {}, 404, "unknown-queue") for path in ("", "/rows", "/rows/k", "/count", "/stats", "/dead", "/dead/7")),
+    *(
+        ("GET", f"/queues/none{path}", {}, 404, "unknown-queue")
+        for path in ("", "/rows", "/rows/k", "/count", "/stats", "/dead", "/dead/7")
+    ),
     ("GET", "/queues/none/events", {}, 404, "unknown-queue"),
     ("GET", "/queues/none/rows/k/history", {}, 404, "unknown-queue"),
     ("POST", "/queues/none/rows", {"json": {"key": "k"}}, 404, "unknown-queue"),
@@ -203,7 +206,13 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", f"{QUEUE}/rows", {"json": [{"key": "good"}, {"key": ""}]}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"content": b'{"key": "k", "data": {"a": }}'}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"content": b"[" * 100_000}, 400, "bad-input"),
-    ("POST", f"{QUEUE}/rows", {"content": b'{"key": "good"}\n{"key": 5}\n', "headers": {"Content-Type": "application/x-ndjson"}}, 400, "bad-input"),
+    (
+        "POST",
+        f"{QUEUE}/rows",
+        {"content": b'{"key": "good"}\n{"key": 5}\n', "headers": {"Content-Type": "application/x-ndjson"}},
+        400,
+        "bad-input",
+    ),
     ("POST", f"{QUEUE}/rows", {"json": {"key": "k"}, "headers": {"Idempotency-Key": "a b"}}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "data": "x" * (17 << 20)}}, 413, "too-large"),
     ("POST", f"{QUEUE}/claims", {"json": {"n": -1}}, 400, "bad-input"),

@@ -77,7 +77,7 @@ def test_killed_workers_lose_nothing_and_no_row_runs_twice_at_once(home: Program
             if victim and crew.poll() is None:
                 with nullcontext() if _is_worker(victim) else pytest.raises(AssertionError):
                     os.kill(victim, signal.SIGKILL)
-        out, err = crew.communicate(timeout=120)
+        _out, err = crew.communicate(timeout=120)
         assert crew.returncode == 0, err
         until(lambda: _drained(home), 30)
     assert [key for who, key in runs(home) if who == "twice"] == []
@@ -96,7 +96,9 @@ def _drained(home: Program) -> bool:
 
 def test_sigterm_lets_rows_end_and_gives_the_others_back(home: Program) -> None:
     filled(home, 4)
-    crew = home.start("queue", "work", "pages", "queue_functions:hangs", "--processes", "2", "--concurrency", "1", "--grace", "60s", "--json")
+    crew = home.start(
+        "queue", "work", "pages", "queue_functions:hangs", "--processes", "2", "--concurrency", "1", "--grace", "60s", "--json"
+    )
     until(lambda: len(runs(home)) == 2)
     crew.send_signal(signal.SIGTERM)
     (home.home / "go").touch()
@@ -137,7 +139,7 @@ def test_everything_acknowledged_holds_after_the_server_was_killed(tmp_path: Pat
         assert {row.id: repr(row.shown()).partition("Raw object at")[0] for row in pages.rows()} == {
             id: repr(row).partition("Raw object at")[0] for id, row in before.items()
         }
-        assert [row.error for row in pages.dead.list()] == ["never"]
+        assert [row.error for row in pages.dead()] == ["never"]
         assert pages.get("failed").failures == 1
         assert pages.get("extended").status == "P"
         assert pages.get("claimed").status == "P"
@@ -160,7 +162,7 @@ def test_a_worker_outlives_a_restart_of_the_server(home: Program) -> None:
     with SpawnedServer(home.data, options=("--port", port)):
         until(lambda: sum(home("queue", "count", "pages", "--json").json.values()) == 0)
         worker.send_signal(signal.SIGTERM)
-        out, err = worker.communicate(timeout=60)
+        _out, err = worker.communicate(timeout=60)
         assert worker.returncode == 0, err
     assert {key for _, key in runs(home)} == {f"k{number}" for number in range(50)}
     assert [key for who, key in runs(home) if who == "twice"] == []

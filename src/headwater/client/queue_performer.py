@@ -148,18 +148,18 @@ class QueuePerformer:
                 self._give_back(known.queue, [one.token for one in claim.result().claims])
             raise
 
-    def _give_back(self, queue: Queue, tokens: list[str]) -> None:
+    def _give_back(self, queue: Queue, tokens: Sequence[str]) -> None:
         if not tokens:
             return
         released = asyncio.ensure_future(queue.release(tokens))
         released.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # the lease ends them otherwise
 
-    async def put_rows(self, request: requests.PutRows) -> list[Put]:
+    async def put_rows(self, request: requests.PutRows) -> Sequence[Put]:
         """What became of the rows of a put."""
         return await self.put_here(await self._known(request), request.rows, request.idempotency or "")
 
     @staticmethod
-    def put_here(known: OpenQueue, rows: Sequence[NewRow], idempotency: str = "") -> Awaitable[list[Put]]:
+    def put_here(known: OpenQueue, rows: Sequence[NewRow], idempotency: str = "") -> Awaitable[Sequence[Put]]:
         """Put rows into an open queue. Errors: `BadInput` for data that are not as declared."""
         declaration = known.declaration
         if declaration.columns:
@@ -178,7 +178,7 @@ class QueuePerformer:
 
     # -- queues -----------------------------------------------------------------------------------------------
 
-    async def queues(self, request: requests.ListQueues) -> list[answers.QueueSummary]:
+    async def list(self, request: requests.ListQueues) -> Sequence[answers.QueueSummary]:
         return [_summary(entry) for entry in await (await self._managed()).list()]
 
     async def create(self, request: requests.CreateQueue) -> Reply[answers.QueueSummary]:
@@ -233,7 +233,7 @@ class QueuePerformer:
     async def cancel(self, request: requests.RowRequest) -> answers.ShownRow:
         return show_row(await (await self._queue(request)).cancel(key_in_path(request.key)))
 
-    async def history(self, request: requests.RowRequest) -> list[answers.ShownChange]:
+    async def history(self, request: requests.RowRequest) -> Sequence[answers.ShownChange]:
         return [_shown_change(entry) for entry in await (await self._queue(request)).history(key_in_path(request.key))]
 
     # -- claims -----------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (rf"wal recover {_REGION}", wal.RECOVER, ""),
     (rf"wal mark {_REGION} (?P<table>\d+) \d+", wal.MARK_DELETE_UP_TO, ""),
     (rf"wal move {_REGION} (?P<table>\d+)", wal.MOVE, ""),
-    ("queue list", queue.QUEUES, ""),
+    ("queue list", queue.LIST, ""),
     (r"queue create (?P<queue>\S+)", queue.CREATE, ""),
     (r"queue delete (?P<queue>\S+)", queue.DELETE, ""),
     (r"queue rows (?P<queue>\S+)", queue.ROWS, ""),

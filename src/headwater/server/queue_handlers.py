@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +16,7 @@ from headwater.queue.answer import Answer, RecalledAnswer
 from headwater.queue.answers import RowsClaimed
 from headwater.queue.bodies import read_claim, read_settings_body
 from headwater.queue.json_form import is_list, read_rows, show_claim
-from headwater.queue.operations import CREATE, EVENTS, QUEUE
+from headwater.queue.operations import CREATE, LISTEN, QUEUE
 from headwater.queue.requests import ClaimRows, CreateQueue, PutRows, QueueRequest
 from headwater.queue.values import Claimed, Put
 from headwater.server.call import Call, ClientGone
@@ -48,11 +48,11 @@ class QueueHandlers:
         asked = msgspec.structs.replace(request, settings=settings, declaration=declaration)
         return self._handlers.answered(CREATE, call, await self._handlers.backend.perform(CREATE, asked, who=call.who))
 
-    async def events(self, call: Call) -> ASGIApp:
+    async def listen(self, call: Call) -> ASGIApp:
         request: QueueRequest = await call.request()
         request.check()
         await self._performer.count(request)  # an unknown queue is an error answer, not a stream
-        return await self._handlers.stream(EVENTS, call)
+        return await self._handlers.stream(LISTEN, call)
 
     # -- putting ----------------------------------------------------------------------------------------------
 
@@ -101,7 +101,11 @@ class QueueHandlers:
         finally:
             gone.cancel()
             claiming.cancel()  # what would be claimed for a client that is gone is released
-        return Response(_claimed(claimed), 200, media_type="application/json") if claimed.claims or claimed.stale else Response(status_code=204)
+        return (
+            Response(_claimed(claimed), 200, media_type="application/json")
+            if claimed.claims or claimed.stale
+            else Response(status_code=204)
+        )
 
     def claim_hot(self, call: HotCall) -> HotAnswer | None:
         """`claim` on the hot path, for a queue that is open and a valid body."""
@@ -146,11 +150,11 @@ def _hot(answer: Awaitable[T], encode: Callable[[T], bytes]) -> HotAnswer:
     return HotAnswer(future, encode, future.cancel)
 
 
-def _one_put(puts: list[Put]) -> bytes:
+def _one_put(puts: Sequence[Put]) -> bytes:
     return json.encode(show_put(puts[0]))
 
 
-def _many_put(puts: list[Put]) -> bytes:
+def _many_put(puts: Sequence[Put]) -> bytes:
     return json.encode({"puts": [show_put(put) for put in puts]})
 
 
