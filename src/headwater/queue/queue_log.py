@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from headwater.core.clock import Clock
+from headwater.core.clock import Alarm, Clock
 from headwater.core.errors import Closed, Damaged, Fenced, HeadwaterError
 from headwater.queue.decisions import Decisions
 from headwater.queue.fold import QueueFold
@@ -45,7 +45,7 @@ class QueueLog:
         self._tails: deque[tuple[int, asyncio.Future[bool]]] = deque()
         self._end: HeadwaterError | None = None
         self._mending: asyncio.Task[None] | None = None
-        self._attempt: asyncio.Future[None] | None = None
+        self._retry: Alarm | None = None
         region.settled.append(self._settled)
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -78,8 +78,7 @@ class QueueLog:
         while self.broken:
             if self._end is not None:
                 raise self._end
-            assert self._attempt is not None
-            await asyncio.shield(self._attempt)
+            await asyncio.shield(self._mended())
 
     def close(self, error: HeadwaterError) -> None:
         """Refuse further calls with this error."""
@@ -87,8 +86,8 @@ class QueueLog:
             self._end, self.broken = error, True
             if self._settled in self.region.settled:
                 self.region.settled.remove(self._settled)
-            if self._mending is not None:
-                self._mending.cancel()
+            if self._retry is not None:
+                self._retry.cancel()
             self._fail_tails()
 
     # -- after a commit ------------------------------------------------------------------------------------------------
@@ -115,39 +114,44 @@ class QueueLog:
             return
         self.broken = True
         self._fail_tails()
-        self._attempt = asyncio.get_running_loop().create_future()
-        self._mending = asyncio.create_task(self._mend())
+        self._mended()
 
     def _fail_tails(self) -> None:
         while self._tails:
             _resolve(self._tails.popleft()[1], False)
 
+    def _mended(self) -> asyncio.Task[None]:
+        """The attempt to go on that is under way, or another one."""
+        if self._mending is None or self._mending.done():
+            self._mending = asyncio.create_task(self._mend())
+            self._mending.add_done_callback(_looked_at)  # nobody may wait for it
+        return self._mending
+
+    def _try_again(self) -> None:
+        self._mended()
+
     async def _mend(self) -> None:
         """1. Let the region claim its log anew and read its end. 2. Fold the table. 3. Go on."""
-        while True:
-            assert self._attempt is not None
-            try:
-                await self.region.ready()
-                fold = await folded(self.region, self.table, self._clock)
-            except (Fenced, Closed) as error:
-                self.close(error)
-                self._attempt.set_result(None)
-                self.on_end(error)
-                return
-            except Exception as error:
-                _logger.warning("The queue at table %s of region %s cannot go on: %s", self.table, self.region.topics, error)
-                failed, self._attempt = self._attempt, asyncio.get_running_loop().create_future()
-                failed.set_exception(error)
-                failed.exception()  # nobody may wait for it
-                await self._clock.sleep(_RETRY_S)
-                continue
+        if self._retry is not None:
+            self._retry.cancel()
+        try:
+            await self.region.ready()
+            fold = await folded(self.region, self.table, self._clock)
+        except (Fenced, Closed) as error:
+            self.close(error)
+            self.on_end(error)
+            return
+        except Exception as error:
+            _logger.warning("The queue at table %s of region %s cannot go on: %s", self.table, self.region.topics, error)
+            if self._end is None:  # waiting claims are no calls that would try again
+                self._retry = self._clock.call_later(_RETRY_S, self._try_again)
+            raise
+        if self._end is None:
             totals, settings = self.decisions.totals, self.decisions.settings
             self.decisions = Decisions(fold, settings)
             self.decisions.totals = totals
             self._durable, self.broken = fold.sequence, False
-            self._attempt.set_result(None)
             self.on_settled()
-            return
 
 
 async def open_log(region: Region, table: int, *, settings: QueueSettings, clock: Clock) -> QueueLog:
@@ -183,6 +187,11 @@ def _replay(fold: QueueFold, entries: list[LogEntry], region: Region) -> None:
 def _resolve(future: asyncio.Future[bool], durable: bool) -> None:
     if not future.done():
         future.set_result(durable)
+
+
+def _looked_at(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _nothing() -> None: ...
