@@ -113,7 +113,7 @@ class QueueFold:
             self._promote(key)
         self.columns.count_free()
         self.homes.pass_unneeded()
-        self.order.rebuild(now)
+        self.order.rebuild(self.by_key.values(), now)
         self._placing = self.order
 
     # -- changes, which live calls make, too -----------------------------------------------------------------------------
@@ -161,6 +161,19 @@ class QueueFold:
         self.order.add_new(slot, id, priority, now)
         self.homes.note(1, size + HEADER_SIZE)
         return id
+
+    def replay_insert(self, slot: int, key: bytes, body: bytes) -> None:
+        """`insert_alone` while a log is replayed: what most records are."""
+        self.sequence = sequence = self.sequence + 1
+        columns, size = self.columns, len(body)
+        if slot >= len(columns.states):
+            columns.grow(max(slot + 1, slot * 9 // 8))
+        columns.ids[slot] = sequence * MOST_ROWS
+        columns.bodies[slot] = body
+        columns.states[slot] = RUN
+        self.live_bytes += size
+        self.by_key[key] = slot
+        self.homes.note(1, size + HEADER_SIZE)
 
     def expire_at(self, slot: int, expiration: int) -> None:
         """A row that was inserted, or waits again, expires at a date."""

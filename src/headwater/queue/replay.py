@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from headwater.queue import records
-from headwater.queue.body import FOLLOW_UP, fields
+from headwater.queue.body import BINARY, BODY, BODY_SIZE, FOLLOW_UP, fields
 from headwater.queue.columns import PROCESSING, Extras
 from headwater.queue.fold import QueueFold
-from headwater.queue.records import Change, decode_record
+from headwater.queue.records import HEADER_SIZE, Change, decode_record
+
+_AT = HEADER_SIZE - 1  # where the first change begins: the region's byte is not part of a payload
+_SHORTEST = _AT + BODY_SIZE
 
 
 def replay(fold: QueueFold, sequence: int, payload: bytes) -> None:
     """Apply a record to a fold whose replay is not finished. Errors: `Malformed`."""
+    if len(payload) > _SHORTEST and payload[_AT] == records.INSERT and payload[0] == records.FORMAT and not fold.answers:
+        _, slot, flags, _, _, _, _, expiration, length, size = BODY.unpack_from(payload, _AT)
+        if _SHORTEST + length + size == len(payload) and flags <= BINARY and not expiration and fold.sequence + 1 == sequence:
+            fold.replay_insert(slot, payload[_SHORTEST : _SHORTEST + length], payload[_AT:])
+            return
     now, changes = decode_record(payload)
     fold.skip_to(sequence)
     fold.begin(now)

@@ -11,7 +11,7 @@ from headwater.queue.carry import oldest_rows, too_long
 from headwater.queue.fold import QueueFold
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import Failure
+from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
 
@@ -34,7 +34,7 @@ async def test_a_row_that_nobody_claims_does_not_keep_the_log(
     queue = await opened()
     await queue.put([NewRow(key=b"next month", delay=2_592_000_000), NewRow(key=b"dead"), NewRow(key=b"busy"), NewRow(key=b"failed")])
     dead, busy, failed = (await queue.claim(3)).claims
-    await queue.fail([Failure(dead.token, "no", give_up=True), Failure(failed.token, "later", 2_000_000_000)])
+    await queue.fail([FailedClaim(dead.token, "no", give_up=True), FailedClaim(failed.token, "later", 2_000_000_000)])
     await queue.put([NewRow(key=b"busy", data=b"again"), NewRow(key=b"named")], idempotency="name")
     await queue.cancel(b"named")
     before, deaths = await queue.rows(), await queue.dead_list()
