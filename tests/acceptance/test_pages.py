@@ -120,6 +120,16 @@ def test_the_tutorial_of_regions(tmp_path: Path, forked_program: ForkedProgram) 
         expect(command, written, tmp_path, forked_program.bin)
 
 
+def test_the_tutorial_of_queues(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "tutorial" / "work-queue.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "builder.py").write_text(program)
+    found = list(steps(page))
+    assert len(found) > 12
+    for command, written in found:
+        expect(command, written, tmp_path)
+
+
 def test_how_to_find_what_pins_a_log(tmp_path: Path, forked_program: ForkedProgram) -> None:
     page = ROOT / "docs" / "how-to" / "find-what-pins-a-log.md"
     found = list(steps(page))

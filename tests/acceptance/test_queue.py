@@ -162,6 +162,7 @@ def test_two_processes_of_one_directory_find_the_owner(home: Program) -> None:
 
 
 QUEUE = "/queues/pages"
+LINES = {"Content-Type": "application/x-ndjson"}
 
 
 @pytest.fixture(scope="module")
