@@ -32,7 +32,7 @@ DeadReason = Annotated[
 
 def checked_name(name: object) -> str:
     """The name of a queue. Errors: `BadInput`."""
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r:.120} cannot name a queue.",
             hint="Use up to 100 letters, digits, dots, dashes and underscores, a letter or digit first.",
