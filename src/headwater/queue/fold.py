@@ -162,18 +162,20 @@ class QueueFold:
         self.homes.note(1, size + HEADER_SIZE)
         return id
 
-    def replay_insert(self, slot: int, key: bytes, body: bytes) -> None:
-        """`insert_alone` while a log is replayed: what most records are."""
-        self.sequence = sequence = self.sequence + 1
-        columns, size = self.columns, len(body)
-        if slot >= len(columns.states):
-            columns.grow(max(slot + 1, slot * 9 // 8))
-        columns.ids[slot] = sequence * MOST_ROWS
-        columns.bodies[slot] = body
-        columns.states[slot] = RUN
-        self.live_bytes += size
-        self.by_key[key] = slot
-        self.homes.note(1, size + HEADER_SIZE)
+    def replay_inserts(self, rows: list[tuple[int, bytes, bytes]], size: int) -> None:
+        """A record of nothing but new rows that wait, while a log is replayed: their slots, keys and bodies."""
+        self.sequence += 1
+        columns, by_key, id = self.columns, self.by_key, self.sequence * MOST_ROWS
+        for slot, key, body in rows:
+            if slot >= len(columns.states):
+                columns.grow(max(slot + 1, slot * 9 // 8))
+            columns.ids[slot] = id
+            columns.bodies[slot] = body
+            columns.states[slot] = RUN
+            by_key[key] = slot
+            id += 1
+            self.live_bytes += len(body)
+        self.homes.note(len(rows), size)
 
     def expire_at(self, slot: int, expiration: int) -> None:
         """A row that was inserted, or waits again, expires at a date."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from headwater.core.clock import Alarm, Clock
 from headwater.core.errors import Closed, Damaged, Fenced, HeadwaterError
@@ -18,13 +19,12 @@ from headwater.queue.fold import QueueFold
 from headwater.queue.records import Malformed
 from headwater.queue.replay import replay
 from headwater.queue.settings import QueueSettings
-from headwater.wal.entries import LogEntry
 from headwater.wal.layout import RecordKind
 from headwater.wal.region import Region
 from headwater.wal.region_meta import RegionChanges
 
+T = TypeVar("T")
 _logger = logging.getLogger("headwater.queue")
-_BATCH = 5000  # records that are replayed at once, in a thread
 _RETRY_S = 1.0
 
 
@@ -50,17 +50,19 @@ class QueueLog:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, value: bytes) -> asyncio.Future[int] | None:
-        """Write a record whose changes the fold has. None: it was not written, and the fold is broken. Errors: `TooLarge`, likewise."""
+    def append(self, value: bytes, answer: T) -> asyncio.Future[T] | None:
+        """Write a record whose changes the fold has; the future ends with `answer` once it is durable.
+
+        None: it was not written, and the fold is broken. Errors: `TooLarge`, likewise.
+        """
         try:
-            appended = self.region.append(self.table, value)
+            future = self.region.append(self.table, value, self.decisions.fold.sequence, answer)
         except BaseException:
             self._break()
             raise
-        if appended is None or appended[0] != self.decisions.fold.sequence:
+        if future is None:
             self._break()
-            return None
-        return appended[1]
+        return future
 
     async def tail(self) -> bool:
         """Wait for the last record under way. False: it was not written, and what was read of the fold is not so."""
@@ -165,23 +167,22 @@ async def folded(region: Region, table: int, clock: Clock) -> QueueFold:
     known = region.look(lambda meta: meta.tables.get(table) and (meta.tables[table].marked, meta.tables[table].next))
     first, following = known or (1, 1)
     fold = QueueFold(first, table=table)
-    reader = region.read(table, batch=_BATCH)
-    while entries := await reader.next_batch():
-        await asyncio.to_thread(_replay, fold, entries, region)
+    await asyncio.to_thread(_replay, fold, region.payloads(table), region)
     fold.skip_to(following)
     await asyncio.to_thread(fold.finish, clock.now_ms())
     return fold
 
 
-def _replay(fold: QueueFold, entries: list[LogEntry], region: Region) -> None:
-    for entry in entries:
-        try:
-            replay(fold, entry.sequence, entry.payload)
-        except Malformed as error:
-            raise Damaged(
-                f"Record {entry.offset} of {region.topics.data} cannot be read as one of a queue: {error}.",
-                hint=f"See it with `headwater log show {region.topics.data} {entry.offset}`.",
-            ) from error
+def _replay(fold: QueueFold, parts: Iterator[tuple[int, list[bytes]]], region: Region) -> None:
+    for first, payloads in parts:
+        for sequence, payload in enumerate(payloads, first):
+            try:
+                replay(fold, sequence, payload)
+            except Malformed as error:
+                raise Damaged(
+                    f"Payload {sequence} of a queue in region {region.topics} cannot be read: {error}.",
+                    hint=f"See it with `headwater log show {region.topics.data}`.",
+                ) from error
 
 
 def _resolve(future: asyncio.Future[bool], durable: bool) -> None:
