@@ -191,7 +191,7 @@ def decode_record(payload: bytes) -> tuple[int, list[Change]]:
     """A record's time and its changes, in order. Errors: `Malformed`."""
     try:
         return _decoded(payload)
-    except (struct.error, IndexError, msgspec.MsgspecError) as error:
+    except (struct.error, IndexError, msgspec.MsgspecError, UnicodeError, RecursionError, TypeError) as error:
         raise Malformed(f"its changes end within one of them, or are none: {error}") from error
 
 
@@ -225,6 +225,8 @@ def _row(payload: bytes, at: int) -> tuple[Change, int]:
     if body[_FLAGS] & HAS_EXTRAS:
         (length,) = _LENGTH.unpack_from(payload, end)
         extras, end = _decode(payload[end + 4 : end + 4 + length]), end + 4 + length
+        if type(extras) is not dict:
+            raise Malformed("the extras of a row are no map")
     return Change(kind, ((slot, id),), (), WholeRow(slot, body, id, update, state, tries, extras)), end
 
 
