@@ -18,7 +18,7 @@ from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log.json_form import show_bytes
 from headwater.queue import answers, operations, requests
-from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row
 from headwater.queue.manager import OpenQueue, QueueManager
 from headwater.queue.metrics import QueueMetrics
@@ -134,7 +134,7 @@ class QueuePerformer:
         """A claim that is made at once; `asked` as of `Queue.claim`. Where its caller gives it up, what was claimed is released."""
         queue = known.queue
         answer = queue.claim(n, wait=wait, worker=worker, **asked)
-        if not wait or not n or isinstance(answer, Answer | RecalledAnswer):
+        if not wait or not n or isinstance(answer, asyncio.Future | RecalledAnswer):
             return answer
         return self.waits.begin(known.entry.name, worker, asyncio.ensure_future(answer), lambda tokens: self._give_back(queue, tokens))
 

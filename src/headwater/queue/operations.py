@@ -379,6 +379,7 @@ QUEUE = PartDefinition(
     commands="headwater.cli.queue:group",
     tables={"queue": "headwater.queue.spark_tables:queue_table"},
     sections=(QUEUE_SECTION,),
+    chapter="headwater.server.tour.queue_chapter:queue_chapter",
     regions=(NAMESPACE,),
     instead="headwater.queue.region_hints:instead",
 )  # fmt: skip
