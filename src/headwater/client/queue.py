@@ -170,10 +170,16 @@ class OneQueue:
         """Say what became of rows by their tokens, and claim up to `n` others, in one call. A stale token never spoils the rest."""
         near = self._near()
         if near is not None and self._performer is not None and type(n) is int and n >= 0:
-            claimed = await self._performer.claim_here(
-                near, n, lease=lease_of(lease), wait=duration_of(wait, "wait"), group=group, worker=worker,
-                done=done, fail=[one.failure() for one in fail], extend=extend, release=release,
-            )  # fmt: skip
+            lasts, waits = lease_of(lease), duration_of(wait, "wait")
+            failed = [one.failure() for one in fail] if fail else ()
+            if waits and n:
+                claimed = await self._performer.claim_here(
+                    near, n, lease=lasts, wait=waits, group=group, worker=worker, done=done, fail=failed, extend=extend, release=release
+                )  # fmt: skip
+            else:
+                claimed = await near.queue.claim(
+                    n, lease=lasts, group=group, worker=worker, done=done, fail=failed, extend=extend, release=release
+                )  # fmt: skip
             return Exchanged([Claim(one.row, one.token, one.lease_until, self.exchange) for one in claimed.claims], claimed.stale)
         body = ClaimBody(
             n=n, lease=lease, wait=wait, group=group, worker=worker,

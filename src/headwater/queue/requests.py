@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.core.units import Duration
+from headwater.queue.handling import duration_of
 from headwater.queue.json_form import key_in_path
 from headwater.queue.row import NewRow
 from headwater.queue.values import FailedClaim, State
@@ -164,7 +165,7 @@ class ClaimRows(QueueRequest, frozen=True, kw_only=True):
     def wait_ms(self) -> int:
         """Errors: `BadInput`."""
         if self.body.wait is not None:
-            return _waited(int(Duration.parse(self.body.wait)))
+            return _waited(duration_of(self.body.wait, "wait"))
         found = None if self.prefer is None else _WAIT.search(self.prefer)
         return 0 if found is None else _waited(int(found[1]) * 1000)
 
@@ -279,7 +280,7 @@ def lease_of(given: str | None) -> int | None:
     """Milliseconds of a lease. Errors: `BadInput`."""
     if given is None:
         return None
-    lease = int(Duration.parse(given))
+    lease = duration_of(given, "lease")
     if not 0 < lease <= _LONGEST:
         raise BadInput(f"A lease of {given} cannot be.", hint="Give from 1ms to 30d, such as 60s.")
     return lease
