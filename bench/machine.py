@@ -65,9 +65,10 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def processor_time() -> float:
-    """Seconds that this process and its descendants, Spark's Java and workers among them, have had a processor; 0 where nobody tells."""
-    return sum(map(_seconds, family(os.getpid()))) if Path("/proc/self/stat").exists() else 0.0
+def processor_time(pid: int | None = None) -> float:
+    """Seconds that a process, or this one, and its descendants, Spark's Java and workers among them, have had a processor; 0 where nobody
+    tells."""
+    return sum(map(_seconds, family(os.getpid() if pid is None else pid))) if Path("/proc/self/stat").exists() else 0.0
 
 
 def _seconds(pid: int) -> float:

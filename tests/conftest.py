@@ -36,6 +36,7 @@ FIXTURES = {  # and the servers they need
     "postgres": "postgres",
     "mariadb": "mariadb",
     "rabbitmq": "rabbitmq",
+    "beanstalkd": "beanstalkd",
     "s3": "s3",
 }
 
@@ -169,6 +170,12 @@ def mariadb(pytestconfig: pytest.Config) -> str:
 def rabbitmq(pytestconfig: pytest.Config) -> str:
     """The URI of a RabbitMQ, shared: choose queue and exchange names of your own, and delete them."""
     return _servers(pytestconfig).want("rabbitmq").rabbitmq
+
+
+@pytest.fixture(scope="session")
+def beanstalkd(pytestconfig: pytest.Config) -> tuple[str, int]:
+    """Host and port of a beanstalkd, shared: choose tube names of your own, and empty them."""
+    return _servers(pytestconfig).want("beanstalkd").beanstalkd
 
 
 @pytest.fixture(scope="session")

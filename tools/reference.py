@@ -11,13 +11,21 @@ from typing import Any
 from headwater import parts
 from headwater.client.log import AsyncLog
 from headwater.client.pipelines import OnePipeline
+from headwater.client.queue import OneQueue, Queues
 from headwater.client.wal import OneRegion, WalNamespace
 from headwater.server.own import OWN
 from headwater.wire.operation import Operation
 from headwater.wire.request import shape_of
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
-DOORS: dict[str, type] = {"hw.log": AsyncLog, "hw.pipelines": OnePipeline, "hw.wal": WalNamespace, "a region": OneRegion}
+DOORS: dict[str, type] = {
+    "hw.log": AsyncLog,
+    "hw.pipelines": OnePipeline,
+    "hw.queue": Queues,
+    "a queue": OneQueue,
+    "hw.wal": WalNamespace,
+    "a region": OneRegion,
+}
 
 
 def http_page(written: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import mark
 from bench.case import Case, Peak, Sample, Side
-from bench.place import TOPIC, Place, Unsynced, sync_file
+from bench.place import Place, Unsynced, sync_file
 from bench.queue.opened import DATA, new_rows, opened_queue
 from bench.sizes import Sizes
 from bench.wal.filled import TOPICS

@@ -20,10 +20,11 @@ from bench.place import Place
 from bench.report import shown
 from bench.rounds import Measured, Spread, measure
 from bench.sizes import TINY, Sizes
+from tools.services import Running
 
-from headwater.core.errors import Differs, Unavailable
+from headwater.core.errors import Differs, Unavailable, Unreachable
 
-SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "spark", "sql", "wal"})
+SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "queue", "spark", "sql", "wal"})
 
 
 def run(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
@@ -70,6 +71,33 @@ def test_regions_are_measured_where_their_peer_is_missing(tmp_path: Path, monkey
     assert "There is no network." in said
     names = " ".join(case["name"] for case in found["cases"])
     for what in ("1 callers", "64 callers", "1024 callers", "batches", "open", "snapshot per", "memory per", "read of", "p99"):
+        assert what in names
+    assert all(case["ratio"]["low"] > 0 for case in found["cases"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_queues_are_measured_where_servers_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*kinds: str, **options: object) -> Running:
+        raise Unreachable("There is no network.", hint="Look.")
+
+    monkeypatch.setattr("tools.services.up", none)
+    found, said = run(tmp_path, "queue")
+    skipped = [one["name"] for one in found["skipped"]]
+    assert [name.rpartition("beside ")[2] for name in skipped] == ["beanstalkd", "PostgreSQL", "SKIP LOCKED"]
+    assert "There is no network." in said
+    names = " ".join(case["name"] for case in found["cases"])
+    for what in (
+        "put, 16",
+        "put, 64",
+        "claim, then done",
+        "done with the next claim",
+        "100 at once",
+        "by HTTP",
+        "p99",
+        "future",
+        "memory",
+        "open",
+    ):
         assert what in names
     assert all(case["ratio"]["low"] > 0 for case in found["cases"])
     assert not list(tmp_path.iterdir())

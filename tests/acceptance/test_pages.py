@@ -120,6 +120,33 @@ def test_the_tutorial_of_regions(tmp_path: Path, forked_program: ForkedProgram) 
         expect(command, written, tmp_path, forked_program.bin)
 
 
+def test_the_tutorial_of_queues(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "tutorial" / "work-queue.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "builder.py").write_text(program)
+    found = list(steps(page))
+    assert len(found) > 12
+    for command, written in found:
+        expect(command, written, tmp_path)
+
+
+def test_how_to_use_a_work_queue(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "work-queues.md").read_text()
+    web, committed, tasks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    asked = (
+        "import asyncio, httpx2\n"
+        "async def ask():\n"
+        "    async with lifespan(app), httpx2.AsyncClient(base_url='http://x', transport=httpx2.ASGITransport(app=app)) as client:\n"
+        "        print((await client.post('/edited/about')).json()['outcome'])\n"
+        "asyncio.run(ask())\n"
+    )
+    for number, (program, printed) in enumerate(((web + asked, "inserted"), (committed, "inserted"), (tasks, "once"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
+        assert ran.stdout.splitlines() == [printed], ran.stderr
+
+
 def test_how_to_find_what_pins_a_log(tmp_path: Path, forked_program: ForkedProgram) -> None:
     page = ROOT / "docs" / "how-to" / "find-what-pins-a-log.md"
     found = list(steps(page))

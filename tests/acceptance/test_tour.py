@@ -61,7 +61,7 @@ def test_every_claim_holds(toured: tuple[Path, str]) -> None:
     assert len(claims) >= 5
     assert set(claims) == {"yes"}
     assert "Everything held." in output
-    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline", "wal"):
+    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline", "wal", "queue"):
         assert re.search(rf"^  {part}\b", output, re.MULTILINE), part
 
 
@@ -124,7 +124,7 @@ def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, d
             hw.log.create_topic(name)
         hw.log.append("mine", 0, [Record(None, b"kept")])
         hw.wal("demo-mine").create(1)
-    for folder in ("demo-second", "demo-wal"):
+    for folder in ("demo-second", "demo-wal", "demo-queue"):
         (tmp_path / folder).mkdir()
     ended = demo("clean", "--data", str(tmp_path))
     assert ended.code == 0, ended.err
@@ -134,6 +134,7 @@ def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, d
         assert hw.log.bounds("mine", 0).end == 1
     assert not (tmp_path / "demo-second").exists()
     assert not (tmp_path / "demo-wal").exists()
+    assert not (tmp_path / "demo-queue").exists()
     assert "nothing of a tour" in demo("clean", "--data", str(tmp_path)).out
 
 

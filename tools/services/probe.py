@@ -58,6 +58,11 @@ def epmd(port: int, host: str = "127.0.0.1") -> bool:
     return _ask(host, port, b"\0\1n", 4) == struct.pack(">i", port)
 
 
+def beanstalkd(port: int, host: str = "127.0.0.1") -> bool:
+    """Asked for the tube in use, it names the first one."""
+    return _ask(host, port, b"list-tube-used\r\n", 15) == b"USING default\r\n"
+
+
 def s3(port: int, host: str = "127.0.0.1") -> bool:
     """A request for the list of buckets that nobody has signed is refused, in S3's words."""
     return b"<Code>AccessDenied</Code>" in _ask(host, port, b"GET / HTTP/1.1\r\nHost: s3\r\nConnection: close\r\n\r\n", 4096)

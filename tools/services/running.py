@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.core.errors import NotFound
+from tools.services.beanstalkd import Beanstalkd
 from tools.services.cassandra import Cassandra
 from tools.services.kafka import Kafka
 from tools.services.mariadb import MariaDB
@@ -24,6 +25,7 @@ from tools.services.spark import Spark
 from tools.services.state import State
 
 KINDS: dict[str, type[Server]] = {
+    "beanstalkd": Beanstalkd,
     "cassandra": Cassandra,
     "kafka": Kafka,
     "mariadb": MariaDB,
@@ -79,6 +81,12 @@ class Running:
     def rabbitmq(self) -> str:
         """The URI of RabbitMQ's first virtual host, with user and password."""
         return rabbitmq_uri(self._of("rabbitmq").address)
+
+    @property
+    def beanstalkd(self) -> tuple[str, int]:
+        """beanstalkd's host and port."""
+        host, port = self._of("beanstalkd").address.split(":")
+        return host, int(port)
 
     @property
     def s3(self) -> str:

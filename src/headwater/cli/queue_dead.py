@@ -39,20 +39,23 @@ def dead(
             "Which row?" if id is None else "One row, or --all of them?", hint=f"List them with `headwater queue dead {queue} list`."
         )
     with queue_at(at, queue) as one:
-        rows = one.dead
         if verb == "show":
             assert id is not None
-            _show(rows.show(id).shown(), at)
+            _show(one.dead_show(id).shown(), at)
             return
         if verb == "retry":
-            count = rows.retry(id, dry_run=at.dry_run) if id is not None else rows.retry_all(prefix=key, reason=reason, dry_run=at.dry_run)
+            count = (
+                one.dead_retry(id, dry_run=at.dry_run)
+                if id is not None
+                else one.dead_retry_all(prefix=key, reason=reason, dry_run=at.dry_run)
+            )
         else:
-            found = rows.drop(id, dry_run=True) if id is not None else rows.drop_all(prefix=key, reason=reason, dry_run=True)
+            found = one.dead_drop(id, dry_run=True) if id is not None else one.dead_drop_all(prefix=key, reason=reason, dry_run=True)
             if not at.dry_run and found and not agreed(f"Drop {counted(found, 'dead row')} of queue {queue}?", yes=at.yes):
                 raise typer.Exit(1)
             count = found
             if not at.dry_run and found:
-                count = rows.drop(id) if id is not None else rows.drop_all(prefix=key, reason=reason)
+                count = one.dead_drop(id) if id is not None else one.dead_drop_all(prefix=key, reason=reason)
     done = {"retry": "put again", "drop": "dropped"}[verb]
     would = "would be" if at.dry_run else "is" if count == 1 else "are"
     at.answered({"queue": queue, "count": count, "dry_run": at.dry_run}, f"{counted(count, 'dead row')} {would} {done}.")
@@ -60,7 +63,7 @@ def dead(
 
 def _list(queue: str, at: At, key: str, reason: Reason | None, limit: int) -> None:
     with queue_at(at, queue) as one:
-        found = [row.shown() for row in one.dead.list(prefix=key, reason=reason, limit=limit)]
+        found = [row.shown() for row in one.dead(prefix=key, reason=reason, limit=limit)]
     if at.json:
         for shown in found:
             print_json_line(shown)

@@ -66,6 +66,7 @@ def work(
 
 def _worked(order: WorkOrder, processes: int, at: At) -> tuple[WorkerReport, int]:
     import asyncio
+    import signal
 
     import msgspec
 
@@ -73,6 +74,8 @@ def _worked(order: WorkOrder, processes: int, at: At) -> tuple[WorkerReport, int
 
     where, settings = at.place(changes=True)
     order = msgspec.structs.replace(order, where=where)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on the worker handles signals: it stops when its rows have ended
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if processes == 1:
         return asyncio.run(work_here(order)), 0
     from headwater.server.queue_crew import QueueCrew, work_without_server

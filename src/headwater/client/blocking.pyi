@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from headwater.client.door import Headwater
-from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, PutOutcome, QueueRow
+from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, QueueRow
 from headwater.client.queue_running import WorkerReport
 from headwater.core.clock import Clock
 from headwater.core.config import Config
@@ -31,7 +31,7 @@ from headwater.queue.json_form import (
 )
 from headwater.queue.requests import FailedRow
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import Reason, State
+from headwater.queue.values import Put, Reason, State
 from headwater.wal.answers import (
     PinnedLog,
     RegionCleaned,
@@ -385,7 +385,7 @@ class BlockingOneQueue:
         insertion_date: GivenDate | None = None,
         lane: str | None = None,
         idempotency_key: str | None = None,
-    ) -> PutOutcome:
+    ) -> Put:
         """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
         process date, the smallest priority.
 
@@ -393,7 +393,7 @@ class BlockingOneQueue:
         after. `lane`: rows of one lane run in their order. `idempotency_key`: a put that is sent twice is done once.
         """
 
-    def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[PutOutcome]:
+    def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[Put]:
         """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
 
     def claim(
@@ -489,29 +489,22 @@ class BlockingOneQueue:
     def resume(self) -> None:
         """Give out rows again."""
 
-    @property
-    def dead(self) -> BlockingDeadRows:
-        """The rows that the queue has given up."""
+    def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
+        """The rows that the queue has given up, by id; of keys that begin with `prefix`, of one reason."""
 
-class BlockingDeadRows:
-    """The dead list of a queue: rows that failed too often, lost their lease too often, or were given up."""
-
-    def list(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
-        """Dead rows by id; of keys that begin with `prefix`, of one reason."""
-
-    def show(self, id: int) -> DeadQueueRow:
+    def dead_show(self, id: int) -> DeadQueueRow:
         """A dead row. Errors: `NotFound`."""
 
-    def retry(self, id: int, *, dry_run: bool = False) -> int:
+    def dead_retry(self, id: int, *, dry_run: bool = False) -> int:
         """Put a dead row again; it may merge with a waiting row of its key. Returns 1. Errors: `NotFound`."""
 
-    def retry_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+    def dead_retry_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Put every dead row again, or those that a filter finds; return how many."""
 
-    def drop(self, id: int, *, dry_run: bool = False) -> int:
+    def dead_drop(self, id: int, *, dry_run: bool = False) -> int:
         """Forget a dead row, for good. Returns 1. Errors: `NotFound`."""
 
-    def drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+    def dead_drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Forget every dead row, or those that a filter finds, for good; return how many."""
 
 class BlockingClaim(QueueRow):

@@ -39,11 +39,11 @@ class Queues:
 
     def __call__(self, name: str, *, create: QueueSettings | bool = False, declaration: str | Path | None = None) -> OneQueue:
         """A queue by its name. Does no I/O. Awaiting it opens it, and with `create` makes one that is not there. Errors: `BadInput`."""
-        return OneQueue(self._backend, checked_name(name), create, declaration)
+        return OneQueue(self._backend, checked_name(name), create=create, declaration=declaration)
 
     async def list(self) -> Sequence[QueueSummary]:
         """Every queue with its settings, sorted by name."""
-        return await self._backend.ask(ask.QUEUES, requests.ListQueues())
+        return await self._backend.ask(ask.LIST, requests.ListQueues())
 
     async def create(
         self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
@@ -75,7 +75,7 @@ class OneQueue:
     and serves at no address; `Unavailable`, such as `OutcomeUnknown`, where the log could not be written. Over HTTP also `Unreachable`.
     """
 
-    def __init__(self, backend: Backend, name: str, create: QueueSettings | bool = False, declaration: str | Path | None = None) -> None:
+    def __init__(self, backend: Backend, name: str, *, create: QueueSettings | bool = False, declaration: str | Path | None = None) -> None:
         self._backend, self.name, self._create, self._declaration = backend, name, create, declaration
         self._performer: QueuePerformer | None = backend.performer_here(ask.QUEUE.name)
         self._puts = PutBatch(backend, name)
@@ -128,7 +128,7 @@ class OneQueue:
         made = [_row_from(row) for row in rows]
         near = self._near()
         if near is not None and self._performer is not None:
-            return await self._performer.put_here(near, made, idempotency_key or "")
+            return list(await self._performer.put_here(near, made, idempotency_key or ""))
         return await self._put(made, idempotency_key)
 
     async def _put(self, rows: Sequence[NewRow], idempotency: str | None) -> list[Put]:
@@ -170,10 +170,16 @@ class OneQueue:
         """Say what became of rows by their tokens, and claim up to `n` others, in one call. A stale token never spoils the rest."""
         near = self._near()
         if near is not None and self._performer is not None and type(n) is int and n >= 0:
-            claimed = await self._performer.claim_here(
-                near, n, lease=lease_of(lease), wait=duration_of(wait, "wait"), group=group, worker=worker,
-                done=done, fail=[one.failure() for one in fail], extend=extend, release=release,
-            )  # fmt: skip
+            lasts, waits = lease_of(lease), duration_of(wait, "wait")
+            failed = [one.failure() for one in fail] if fail else ()
+            if waits and n:
+                claimed = await self._performer.claim_here(
+                    near, n, lease=lasts, wait=waits, group=group, worker=worker, done=done, fail=failed, extend=extend, release=release
+                )  # fmt: skip
+            else:
+                claimed = await near.queue.claim(
+                    n, lease=lasts, group=group, worker=worker, done=done, fail=failed, extend=extend, release=release
+                )  # fmt: skip
             return Exchanged([Claim(one.row, one.token, one.lease_until, self.exchange) for one in claimed.claims], claimed.stale)
         body = ClaimBody(
             n=n, lease=lease, wait=wait, group=group, worker=worker,
@@ -263,7 +269,7 @@ class OneQueue:
 
     async def listen(self) -> AsyncIterator[ShownEvent]:
         """Rows that become due and rows that die, from now on, for ever. One that does not keep up misses some."""
-        async for event in self._backend.stream(ask.EVENTS, self._request(), lambda event: self._request()):
+        async for event in self._backend.stream(ask.LISTEN, self._request(), lambda event: self._request()):
             yield event
 
     # -- changing ---------------------------------------------------------------------------------------------
@@ -280,31 +286,14 @@ class OneQueue:
         """Give out rows again."""
         await self._backend.ask(ask.PAUSE, requests.PauseQueue(queue=self.name, paused=False))
 
-    @property
-    def dead(self) -> DeadRows:
-        """The rows that the queue has given up."""
-        return DeadRows(self._backend, self.name)
+    # -- dead rows --------------------------------------------------------------------------------------------
 
-    def _near(self) -> OpenQueue | None:
-        """The queue itself, where this process owns it: a call then costs nothing beside the queue's own work."""
-        return None if self._performer is None else self._performer.opened(self.name)
-
-    def _request(self) -> requests.QueueRequest:
-        return requests.QueueRequest(queue=self.name)
-
-
-class DeadRows:
-    """The dead list of a queue: rows that failed too often, lost their lease too often, or were given up."""
-
-    def __init__(self, backend: Backend, name: str) -> None:
-        self._backend, self._name = backend, name
-
-    async def list(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
-        """Dead rows by id; of keys that begin with `prefix`, of one reason."""
+    async def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
+        """The rows that the queue has given up, by id; of keys that begin with `prefix`, of one reason."""
         found, after, left = list[DeadQueueRow](), 0, _limit(limit)
         while left is None or left > len(found):
             most = _PAGE if left is None else min(left - len(found), _PAGE)
-            request = requests.ListDead(queue=self._name, key=prefix, reason=reason, after=after, limit=most)
+            request = requests.ListDeadRows(queue=self.name, key=prefix, reason=reason, after=after, limit=most)
             page = await self._backend.ask(ask.DEAD, request)
             found += [dead_of(shown) for shown in page.items]
             if page.next is None:
@@ -312,27 +301,34 @@ class DeadRows:
             after = int(page.next)
         return found
 
-    async def show(self, id: int) -> DeadQueueRow:
+    async def dead_show(self, id: int) -> DeadQueueRow:
         """A dead row. Errors: `NotFound`."""
-        return dead_of(await self._backend.ask(ask.DEAD_SHOW, requests.DeadRequest(queue=self._name, id=id)))
+        return dead_of(await self._backend.ask(ask.DEAD_SHOW, requests.DeadRequest(queue=self.name, id=id)))
 
-    async def retry(self, id: int, *, dry_run: bool = False) -> int:
+    async def dead_retry(self, id: int, *, dry_run: bool = False) -> int:
         """Put a dead row again; it may merge with a waiting row of its key. Returns 1. Errors: `NotFound`."""
-        return (await self._backend.ask(ask.DEAD_RETRY, requests.ChangeDead(queue=self._name, id=id, dry_run=dry_run))).count
+        return (await self._backend.ask(ask.DEAD_RETRY, requests.ChangeDead(queue=self.name, id=id, dry_run=dry_run))).count
 
-    async def retry_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+    async def dead_retry_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Put every dead row again, or those that a filter finds; return how many."""
-        request = requests.ChangeAllDead(queue=self._name, key=prefix, reason=reason, dry_run=dry_run)
+        request = requests.ChangeAllDead(queue=self.name, key=prefix, reason=reason, dry_run=dry_run)
         return (await self._backend.ask(ask.DEAD_RETRY_ALL, request)).count
 
-    async def drop(self, id: int, *, dry_run: bool = False) -> int:
+    async def dead_drop(self, id: int, *, dry_run: bool = False) -> int:
         """Forget a dead row, for good. Returns 1. Errors: `NotFound`."""
-        return (await self._backend.ask(ask.DEAD_DROP, requests.ChangeDead(queue=self._name, id=id, dry_run=dry_run))).count
+        return (await self._backend.ask(ask.DEAD_DROP, requests.ChangeDead(queue=self.name, id=id, dry_run=dry_run))).count
 
-    async def drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
+    async def dead_drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Forget every dead row, or those that a filter finds, for good; return how many."""
-        request = requests.ChangeAllDead(queue=self._name, key=prefix, reason=reason, dry_run=dry_run)
+        request = requests.ChangeAllDead(queue=self.name, key=prefix, reason=reason, dry_run=dry_run)
         return (await self._backend.ask(ask.DEAD_DROP_ALL, request)).count
+
+    def _near(self) -> OpenQueue | None:
+        """The queue itself, where this process owns it: a call then costs nothing beside the queue's own work."""
+        return None if self._performer is None else self._performer.opened(self.name)
+
+    def _request(self) -> requests.QueueRequest:
+        return requests.QueueRequest(queue=self.name)
 
 
 def new_row(

@@ -18,7 +18,7 @@ from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log.json_form import show_bytes
 from headwater.queue import answers, operations, requests
-from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row
 from headwater.queue.manager import OpenQueue, QueueManager
 from headwater.queue.metrics import QueueMetrics
@@ -134,7 +134,7 @@ class QueuePerformer:
         """A claim that is made at once; `asked` as of `Queue.claim`. Where its caller gives it up, what was claimed is released."""
         queue = known.queue
         answer = queue.claim(n, wait=wait, worker=worker, **asked)
-        if not wait or not n or isinstance(answer, Answer | RecalledAnswer):
+        if not wait or not n or isinstance(answer, asyncio.Future | RecalledAnswer):
             return answer
         return self.waits.begin(known.entry.name, worker, asyncio.ensure_future(answer), lambda tokens: self._give_back(queue, tokens))
 
@@ -148,18 +148,18 @@ class QueuePerformer:
                 self._give_back(known.queue, [one.token for one in claim.result().claims])
             raise
 
-    def _give_back(self, queue: Queue, tokens: list[str]) -> None:
+    def _give_back(self, queue: Queue, tokens: Sequence[str]) -> None:
         if not tokens:
             return
         released = asyncio.ensure_future(queue.release(tokens))
         released.add_done_callback(lambda done: None if done.cancelled() else done.exception())  # the lease ends them otherwise
 
-    async def put_rows(self, request: requests.PutRows) -> list[Put]:
+    async def put_rows(self, request: requests.PutRows) -> Sequence[Put]:
         """What became of the rows of a put."""
         return await self.put_here(await self._known(request), request.rows, request.idempotency or "")
 
     @staticmethod
-    def put_here(known: OpenQueue, rows: Sequence[NewRow], idempotency: str = "") -> Awaitable[list[Put]]:
+    def put_here(known: OpenQueue, rows: Sequence[NewRow], idempotency: str = "") -> Awaitable[Sequence[Put]]:
         """Put rows into an open queue. Errors: `BadInput` for data that are not as declared."""
         declaration = known.declaration
         if declaration.columns:
@@ -178,7 +178,7 @@ class QueuePerformer:
 
     # -- queues -----------------------------------------------------------------------------------------------
 
-    async def queues(self, request: requests.ListQueues) -> list[answers.QueueSummary]:
+    async def list(self, request: requests.ListQueues) -> Sequence[answers.QueueSummary]:
         return [_summary(entry) for entry in await (await self._managed()).list()]
 
     async def create(self, request: requests.CreateQueue) -> Reply[answers.QueueSummary]:
@@ -233,7 +233,7 @@ class QueuePerformer:
     async def cancel(self, request: requests.RowRequest) -> answers.ShownRow:
         return show_row(await (await self._queue(request)).cancel(key_in_path(request.key)))
 
-    async def history(self, request: requests.RowRequest) -> list[answers.ShownChange]:
+    async def history(self, request: requests.RowRequest) -> Sequence[answers.ShownChange]:
         return [_shown_change(entry) for entry in await (await self._queue(request)).history(key_in_path(request.key))]
 
     # -- claims -----------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class QueuePerformer:
 
     # -- dead rows --------------------------------------------------------------------------------------------
 
-    async def dead(self, request: requests.ListDead) -> answers.DeadPage:
+    async def dead(self, request: requests.ListDeadRows) -> answers.DeadPage:
         queue, prefix = await self._queue(request), request.key.encode()
         found = await queue.dead_list(prefix=prefix, reason=request.reason or "", after=request.after, limit=request.limit + 1)
         shown = [show_dead(dead) for dead in found[: request.limit]]

@@ -7,8 +7,9 @@ import importlib
 import os
 import sys
 import threading
+import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +100,20 @@ def main() -> None:
     """Work as the first argument says, until the parent has closed standard input, or SIGTERM."""
     order = msgspec.json.decode(sys.argv[1].encode(), type=WorkOrder)
     sys.stdout, out = sys.stderr, sys.stdout  # what the function prints is no report
+    code = 1
     try:
-        report = asyncio.run(_work(order))
-    except HeadwaterError as error:
-        out.write(encoded(problem_of(error, "")).decode() + "\n")
-        code = FAILED
-    else:
-        out.write(msgspec.json.encode(report).decode() + "\n")
-        code = 0
-    out.flush()
-    sys.stderr.flush()
-    os._exit(code)  # a thread that does not end must not keep the process
+        try:
+            written, code = msgspec.json.encode(asyncio.run(_work(order))), 0
+        except HeadwaterError as error:
+            written, code = encoded(problem_of(error, "")), FAILED
+        with suppress(OSError):  # the parent is gone
+            out.write(written.decode() + "\n")
+            out.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # a thread that does not end must not keep the process
 
 
 async def _work(order: WorkOrder) -> WorkerReport:

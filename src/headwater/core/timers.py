@@ -97,6 +97,9 @@ class Timers:
 
     def _set_alarm(self) -> None:
         self._stop_alarm()
+        while self._heap and not self._heap[0][2].pending:  # nobody waits for it: waking for it would be for nothing
+            heapq.heappop(self._heap)
+            self._cancelled -= 1
         if self._heap:
             self._alarm_ms = self._heap[0][0]
             wait = min(max(self._alarm_ms - self._clock.now_ms(), 0) / 1000, LONGEST_S)

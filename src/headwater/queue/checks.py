@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.errors import BadInput, TooLarge
-from headwater.queue.row import NewRow
+from headwater.queue.row import BINARY, JSON, NewRow
 from headwater.queue.settings import QueueSettings
 
 MAX_KEY = 1024
@@ -14,6 +14,7 @@ MAX_NAME = 255
 """Bytes of a lane, of a consumer group, of a worker's name, and of an idempotency key."""
 MAX_DATE = (1 << 47) - 1
 """In milliseconds: the year 6429."""
+FORMS = (JSON, BINARY)
 MAX_ERROR = 4096
 """Bytes of the text of a failure; more is cut off."""
 
@@ -42,6 +43,8 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
         raise TooLarge(f"The key has {len(key)} bytes; a queue takes {MAX_KEY}.", hint="Use a digest of it as the key.")
     if type(data) is not bytes:
         raise BadInput(f"The data of {_shown(key)} are a {type(data).__name__}.", hint="Give bytes.")
+    if new.form not in FORMS:
+        raise BadInput(f"The form {new.form!r} of {_shown(key)} is none.", hint="Forms are 0, JSON, and 1, bytes.")
     if priority is None:
         priority = settings.priority
     elif type(priority) is not int or not 0 <= priority <= 255:
@@ -70,7 +73,7 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
         _check_date(key, "process_date", process)
         if process < insertion:
             process, raised = insertion, True
-    if new.expiration_date:
+    if new.expiration_date != 0:
         _check_date(key, "expiration_date", new.expiration_date)
     if new.lane and (type(new.lane) is not bytes or len(new.lane) > MAX_NAME):
         raise BadInput(f"The lane of {_shown(key)} is none.", hint=f"Give up to {MAX_NAME} bytes.")

@@ -12,7 +12,7 @@ _FEW = 1024
 _Lease = tuple[int, int, int]  # its end, the slot, the claim's sequence
 
 
-class Claim(NamedTuple):
+class HeldRow(NamedTuple):
     """A row that is being processed. `sequence`: of the claim's record; with the slot it makes the token."""
 
     sequence: int
@@ -21,6 +21,7 @@ class Claim(NamedTuple):
     group: str
     worker: str
     fast: bool
+    token: str
 
 
 _made = tuple.__new__  # of a NamedTuple: without the function in Python that checks names
@@ -32,7 +33,7 @@ class Claims:
     def __init__(self, table: int = 0) -> None:
         """`table`: of the queue. No other queue has had it, so that no token of a deleted queue fits one that was created again."""
         self._table = f"-{table}" if table else ""
-        self.by_slot: dict[int, Claim] = {}
+        self.by_slot: dict[int, HeldRow] = {}
         self.by_token: dict[str, int] = {}
         self._fast: dict[str, int] = {}  # by consumer group: rows below the slow band that it processes
         self._run: deque[_Lease] = deque()  # leases of one length end in the order in which they begin
@@ -47,10 +48,14 @@ class Claims:
         """A row was claimed, by the record of this sequence; return the token. `fast`: it is below the slow band."""
         token = f"{slot}-{sequence}{self._table}"
         self.by_token[token] = slot
-        self.by_slot[slot] = _made(Claim, (sequence, start, until, group, worker, fast))
+        self.by_slot[slot] = _made(HeldRow, (sequence, start, until, group, worker, fast, token))
         if fast:
             self._fast[group] = self._fast.get(group, 0) + 1
-        self._lease((until, slot, sequence))
+        run = self._run
+        if run and until >= run[-1][0] and len(run) < _FEW:  # so it is mostly: the others are looked at more closely
+            run.append((until, slot, sequence))
+        else:
+            self._lease((until, slot, sequence))
         return token
 
     def extend(self, slot: int, start: int, until: int) -> None:
@@ -58,18 +63,19 @@ class Claims:
         claim = self.by_slot[slot] = self.by_slot[slot]._replace(start=start, until=until)
         self._lease((until, slot, claim.sequence))
 
-    def remove(self, slot: int) -> Claim:
+    def remove(self, slot: int) -> HeldRow:
         """A row is no longer processed."""
         claim = self.by_slot.pop(slot)
-        del self.by_token[f"{slot}-{claim.sequence}{self._table}"]
-        if claim.fast:
-            left = self._fast[claim.group] - 1
+        sequence, _, _, group, _, fast, token = claim
+        del self.by_token[token]
+        if fast:
+            left = self._fast[group] - 1
             if left:
-                self._fast[claim.group] = left
+                self._fast[group] = left
             else:
-                del self._fast[claim.group]
+                del self._fast[group]
         run = self._run
-        if run and run[0][1] == slot and run[0][2] == claim.sequence:
+        if run and run[0][2] == sequence and run[0][1] == slot:
             run.popleft()
         return claim
 

@@ -19,7 +19,7 @@ from headwater.queue.row import SLOW, Row
 from headwater.queue.row_view import row_at, whole_row
 from headwater.queue.settings import QueueSettings
 from headwater.queue.totals import Totals
-from headwater.queue.values import ClaimedRow, Failure, Put
+from headwater.queue.values import ClaimedRow, FailedClaim, Put
 
 _pack_body = BODY.pack
 _TIMEOUTS, _ATTEMPTS, _GIVEN_UP = range(3)
@@ -184,7 +184,7 @@ class Decisions:
         self._returned(rows)
         return stale
 
-    def fail(self, failures: Iterable[Failure]) -> list[str]:
+    def fail(self, failures: Iterable[FailedClaim]) -> list[str]:
         """Give rows back that have failed, or give them up; return the tokens that no longer count."""
         fold, stale = self.fold, list[str]()
         for failure in failures:

@@ -39,7 +39,7 @@ _TRUTH = {"true": True, "false": False}
 _EXAMPLE = '<table name="pages" model="queue"><column name="url" type="text" required="true"/></table>'
 
 
-class Column(msgspec.Struct, frozen=True):
+class DeclaredColumn(msgspec.Struct, frozen=True):
     """A column of the data."""
 
     name: str
@@ -53,7 +53,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     name: str = ""
     settings: Mapping[str, Any] = {}
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DeclaredColumn, ...] = ()
 
     def check(self, data: bytes, *, binary: bool = False) -> None:
         """Errors: `BadInput` where the data of a row are not as declared: which column, and what it should be."""
@@ -87,7 +87,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def _names(columns: tuple[Column, ...]) -> frozenset[str]:
+def _names(columns: tuple[DeclaredColumn, ...]) -> frozenset[str]:
     return frozenset(column.name for column in columns)
 
 
@@ -130,7 +130,7 @@ def _from_xml(text: str) -> Declaration:
         raise BadInput(f"The declaration is a <{table.tag}>, not a <table>.", hint=f"Write it such as {_EXAMPLE}.")
     _text_free(table)
     settings: dict[str, Any] = {}
-    columns: list[Column] = []
+    columns: list[DeclaredColumn] = []
     for child in table:
         _text_free(child)
         if len(child):
@@ -173,7 +173,7 @@ def _from_toml(text: str) -> Declaration:
 # -- both -----------------------------------------------------------------------------------------------------
 
 
-def _made(text: str, table: dict[str, Any], settings: dict[str, Any], columns: list[Column]) -> Declaration:
+def _made(text: str, table: dict[str, Any], settings: dict[str, Any], columns: list[DeclaredColumn]) -> Declaration:
     for unknown in table:
         if unknown not in ("name", "model"):
             raise BadInput(f"{unknown!r} is nothing that a table declares.", hint=nearest(unknown, ("name", "model", "settings", "column")))
@@ -185,10 +185,10 @@ def _made(text: str, table: dict[str, Any], settings: dict[str, Any], columns: l
     return Declaration(text=text, name=name, settings=settings, columns=tuple(columns))
 
 
-def _column(given: dict[str, Any], place: int) -> Column:
+def _column(given: dict[str, Any], place: int) -> DeclaredColumn:
     name, kind, required = given.pop("name", None), given.pop("type", None), given.pop("required", False)
     if not isinstance(name, str) or not _COLUMN_NAME.fullmatch(name):
-        raise BadInput(f"Column {place + 1} has no name.", hint='Give it one, such as name="url".')
+        raise BadInput(f"DeclaredColumn {place + 1} has no name.", hint='Give it one, such as name="url".')
     if given:
         unknown = next(iter(given))
         raise BadInput(f"{unknown!r} is nothing that a column declares.", hint=nearest(unknown, ("name", "type", "required")))
@@ -199,7 +199,7 @@ def _column(given: dict[str, Any], place: int) -> Column:
         required = _TRUTH.get(required.strip().lower(), required)
     if not isinstance(required, bool):
         raise BadInput(f"required={required!r} of the column {name!r} says neither yes nor no.", hint="Give true or false.")
-    return Column(name, kind, required)
+    return DeclaredColumn(name, kind, required)
 
 
 def _kind(value: Any) -> str:

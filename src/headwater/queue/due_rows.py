@@ -59,6 +59,21 @@ class DueRows:
         if len(bin.run) + len(bin.heap) > _FEW + 2 * bin.live:
             self._cut(bin, priority)
 
+    def fill(self, slots: list[int]) -> None:
+        """Begin with these rows, which are in the order of their process dates and ids, and in the state `RUN`."""
+        bodies = self._columns.bodies
+        runs: dict[int, list[int]] = {}
+        for slot in slots:
+            priority = bodies[slot][PRIORITY]
+            if priority in runs:
+                runs[priority].append(slot)
+            else:
+                runs[priority] = [slot]
+        for priority, run in runs.items():
+            bin = self.bins[priority] = Bin()
+            bin.run, bin.live, bin.last = deque(run), len(run), self._rank(run[-1])
+        self._active = sorted(runs)
+
     def pop(self, below: int = _LAST) -> int:
         """Take the first row among those of priorities below `below`; return its slot. -1: there is none."""
         active = self._active

@@ -113,7 +113,7 @@ class QueueFold:
             self._promote(key)
         self.columns.count_free()
         self.homes.pass_unneeded()
-        self.order.rebuild(now)
+        self.order.rebuild(self.by_key.values(), now)
         self._placing = self.order
 
     # -- changes, which live calls make, too -----------------------------------------------------------------------------
@@ -161,6 +161,21 @@ class QueueFold:
         self.order.add_new(slot, id, priority, now)
         self.homes.note(1, size + HEADER_SIZE)
         return id
+
+    def replay_inserts(self, rows: list[tuple[int, bytes, bytes]], size: int) -> None:
+        """A record of nothing but new rows that wait, while a log is replayed: their slots, keys and bodies."""
+        self.sequence += 1
+        columns, by_key, id = self.columns, self.by_key, self.sequence * MOST_ROWS
+        for slot, key, body in rows:
+            if slot >= len(columns.states):
+                columns.grow(max(slot + 1, slot * 9 // 8))
+            columns.ids[slot] = id
+            columns.bodies[slot] = body
+            columns.states[slot] = RUN
+            by_key[key] = slot
+            id += 1
+            self.live_bytes += len(body)
+        self.homes.note(len(rows), size)
 
     def expire_at(self, slot: int, expiration: int) -> None:
         """A row that was inserted, or waits again, expires at a date."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from random import Random
 
 import msgspec
@@ -50,4 +51,9 @@ def duration_of(given: object, what: str) -> int:
         return int(given)
     if not isinstance(given, str):
         raise BadInput(f"{what}={given!r:.60} is no duration.", hint=f'Write it with its unit, such as {what}="30s".')
-    return int(Duration.parse(given))
+    return _milliseconds(given)
+
+
+@lru_cache(maxsize=1024)  # the same few are given with every call, and parsing one takes longer than the rest of a claim
+def _milliseconds(text: str) -> int:
+    return int(Duration.parse(text))

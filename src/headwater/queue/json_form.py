@@ -63,7 +63,8 @@ def read_rows(body: bytes, *, lines: bool) -> list[NewRow]:
         try:
             plain = _plain.decode(body)
             data, form = _data(plain.data)
-            return [NewRow(key=plain.key.encode(), data=data, form=form, priority=plain.priority)]
+            if plain.key:
+                return [NewRow(key=plain.key.encode(), data=data, form=form, priority=plain.priority)]
         except (msgspec.MsgspecError, UnicodeError, RecursionError, BadInput):
             pass  # another form, or an error that is told below
     try:

@@ -53,9 +53,9 @@ _ROWS_CONTENT: dict[str, Schema] = {
     "application/x-ndjson": {"type": "string", "description": "One row a line."},
 }
 
-QUEUES = Operation(
+LIST = Operation(
     part="queue",
-    name="queues",
+    name="list",
     method="GET",
     path="/queues",
     request=requests.ListQueues,
@@ -280,7 +280,7 @@ DEAD = Operation(
     name="dead",
     method="GET",
     path=_DEAD,
-    request=requests.ListDead,
+    request=requests.ListDeadRows,
     answer=answers.DeadPage,
     role=Role.READER,
     says="Dead rows by id: those that the queue has given up.",
@@ -348,9 +348,9 @@ DEAD_DROP_ALL = Operation(
     says="Forget every dead row, or those that a filter finds, for good.",
     errors=_WRITES,
 )
-EVENTS = Operation(
+LISTEN = Operation(
     part="queue",
-    name="events",
+    name="listen",
     method="GET",
     path=f"{_QUEUE}/events",
     request=requests.QueueRequest,
@@ -366,8 +366,8 @@ QUEUE = PartDefinition(
     name="queue",
     door="queue",
     operations=(
-        QUEUES, CREATE, SHOW, DELETE, PUT, ROWS, GET, CANCEL, HISTORY, CLAIM, LEAVE, DONE, FAIL, EXTEND, RELEASE, COUNT, STATISTICS, PAUSE,
-        DEAD, DEAD_SHOW, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_DROP, DEAD_DROP_ALL, EVENTS,
+        LIST, CREATE, SHOW, DELETE, PUT, ROWS, GET, CANCEL, HISTORY, CLAIM, LEAVE, DONE, FAIL, EXTEND, RELEASE, COUNT, STATISTICS, PAUSE,
+        DEAD, DEAD_SHOW, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_DROP, DEAD_DROP_ALL, LISTEN,
     ),
     performs="headwater.client.queue_performer:QueuePerformer",
     uses=("wal",),
@@ -379,6 +379,7 @@ QUEUE = PartDefinition(
     commands="headwater.cli.queue:group",
     tables={"queue": "headwater.queue.spark_tables:queue_table"},
     sections=(QUEUE_SECTION,),
+    chapter="headwater.server.tour.queue_chapter:queue_chapter",
     regions=(NAMESPACE,),
     instead="headwater.queue.region_hints:instead",
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headwater.queue.body import PRIORITY, process_of
 from headwater.queue.columns import FUTURE, RUN, RowColumns
 from headwater.queue.date_heap import DateHeap
@@ -75,20 +77,19 @@ class RowOrder:
         """The earliest process date of the due rows, or `NEVER`."""
         return self._due.oldest()
 
-    def rebuild(self, now: int) -> None:
-        """Place all waiting rows, of columns that were filled from a log. There they all are in the state `RUN`."""
+    def rebuild(self, slots: Iterable[int], now: int) -> None:
+        """Place the waiting rows among `slots`, of columns that were filled from a log. There they all are in the state `RUN`."""
         columns = self._columns
-        waiting = [slot for slot, state in enumerate(columns.states) if state == RUN]
-        ranked = sorted((process_of(columns.bodies[slot]), columns.ids[slot], slot) for slot in waiting)
-        later = []
-        for entry in ranked:
-            if entry[0] > now:
-                columns.states[entry[2]] = FUTURE
-                later.append(entry)
-            else:
-                self._due.add(entry[2], columns.bodies[entry[2]][PRIORITY], entry[0])
-        self.due, self.later = len(ranked) - len(later), len(later)
-        self.future.fill(later)
+        states, bodies, ids = columns.states, columns.bodies, columns.ids
+        waiting = [slot for slot in slots if states[slot] == RUN]
+        later = [slot for slot in waiting if process_of(bodies[slot]) > now]
+        for slot in later:
+            states[slot] = FUTURE
+        due = [slot for slot in waiting if states[slot] == RUN] if later else waiting
+        due.sort(key=lambda slot: process_of(bodies[slot]) << 64 | ids[slot])
+        self._due.fill(due)
+        self.future.fill([(process_of(bodies[slot]), ids[slot], slot) for slot in later])
+        self.due, self.later = len(due), len(later)
 
     def _is_future(self, date: int, id: int, slot: int) -> bool:
         columns = self._columns

@@ -24,7 +24,7 @@ from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
 from headwater.queue.runtime import QueueRuntime
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import Claimed, Counts, DeadRow, Failure, HistoryEntry, Put, QueueEvent, QueueStatistics, State
+from headwater.queue.values import Claimed, Counts, DeadRow, FailedClaim, HistoryEntry, Put, QueueEvent, QueueStatistics, State
 from headwater.queue.waiting import WaitingClaim
 from headwater.wal.region import Region
 
@@ -47,7 +47,8 @@ class Queue:
         """`open_queue` makes it."""
         self._runtime = runtime
         self.name = runtime.name
-        self._put_new, self._claim_one = QuickPut(runtime).put, QuickClaim(runtime).claim
+        quick = QuickClaim(runtime)
+        self._put_new, self._claim_one, self._done_one = QuickPut(runtime).put, quick.claim, quick.done
 
     # -- putting ----------------------------------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class Queue:
         group: str = "default",
         worker: str = "",
         done: Sequence[str] = (),
-        fail: Sequence[Failure] = (),
+        fail: Sequence[FailedClaim] = (),
         extend: Sequence[str] = (),
         release: Sequence[str] = (),
     ) -> Awaitable[Claimed]:
@@ -192,6 +193,10 @@ class Queue:
 
     def done(self, tokens: Sequence[str]) -> Awaitable[list[str]]:
         """Remove rows that are processed; return the tokens that no longer count."""
+        if len(tokens) == 1:
+            answer = self._done_one(tokens[0])
+            if answer is not None:
+                return answer
         return self._tell(lambda decisions: decisions.done(tokens))
 
     def extend(self, tokens: Sequence[str], lease: int | None = None) -> Awaitable[list[str]]:
@@ -199,7 +204,7 @@ class Queue:
         lasts = checked_duration(lease, self._runtime.decisions.settings.lease, "A lease", 1)
         return self._tell(lambda decisions: decisions.extend(tokens, lasts))
 
-    def fail(self, failures: Sequence[Failure]) -> Awaitable[list[str]]:
+    def fail(self, failures: Sequence[FailedClaim]) -> Awaitable[list[str]]:
         """Give rows back that could not be processed; return the tokens that no longer count."""
         for failure in failures:
             checked_duration(failure.retry_after, 0, "A retry")

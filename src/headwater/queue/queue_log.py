@@ -9,22 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-from headwater.core.clock import Clock
+from headwater.core.clock import Alarm, Clock
 from headwater.core.errors import Closed, Damaged, Fenced, HeadwaterError
 from headwater.queue.decisions import Decisions
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import Malformed
 from headwater.queue.replay import replay
 from headwater.queue.settings import QueueSettings
-from headwater.wal.entries import LogEntry
 from headwater.wal.layout import RecordKind
 from headwater.wal.region import Region
 from headwater.wal.region_meta import RegionChanges
 
+T = TypeVar("T")
 _logger = logging.getLogger("headwater.queue")
-_BATCH = 5000  # records that are replayed at once, in a thread
 _RETRY_S = 1.0
 
 
@@ -45,22 +45,24 @@ class QueueLog:
         self._tails: deque[tuple[int, asyncio.Future[bool]]] = deque()
         self._end: HeadwaterError | None = None
         self._mending: asyncio.Task[None] | None = None
-        self._attempt: asyncio.Future[None] | None = None
+        self._retry: Alarm | None = None
         region.settled.append(self._settled)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, value: bytes) -> asyncio.Future[int] | None:
-        """Write a record whose changes the fold has. None: it was not written, and the fold is broken. Errors: `TooLarge`, likewise."""
+    def append(self, value: bytes, answer: T) -> asyncio.Future[T] | None:
+        """Write a record whose changes the fold has; the future ends with `answer` once it is durable.
+
+        None: it was not written, and the fold is broken. Errors: `TooLarge`, likewise.
+        """
         try:
-            appended = self.region.append(self.table, value)
+            future = self.region.append(self.table, value, self.decisions.fold.sequence, answer)
         except BaseException:
             self._break()
             raise
-        if appended is None or appended[0] != self.decisions.fold.sequence:
+        if future is None:
             self._break()
-            return None
-        return appended[1]
+        return future
 
     async def tail(self) -> bool:
         """Wait for the last record under way. False: it was not written, and what was read of the fold is not so."""
@@ -78,8 +80,7 @@ class QueueLog:
         while self.broken:
             if self._end is not None:
                 raise self._end
-            assert self._attempt is not None
-            await asyncio.shield(self._attempt)
+            await asyncio.shield(self._mended())
 
     def close(self, error: HeadwaterError) -> None:
         """Refuse further calls with this error."""
@@ -87,8 +88,8 @@ class QueueLog:
             self._end, self.broken = error, True
             if self._settled in self.region.settled:
                 self.region.settled.remove(self._settled)
-            if self._mending is not None:
-                self._mending.cancel()
+            if self._retry is not None:
+                self._retry.cancel()
             self._fail_tails()
 
     # -- after a commit ------------------------------------------------------------------------------------------------
@@ -115,39 +116,44 @@ class QueueLog:
             return
         self.broken = True
         self._fail_tails()
-        self._attempt = asyncio.get_running_loop().create_future()
-        self._mending = asyncio.create_task(self._mend())
+        self._mended()
 
     def _fail_tails(self) -> None:
         while self._tails:
             _resolve(self._tails.popleft()[1], False)
 
+    def _mended(self) -> asyncio.Task[None]:
+        """The attempt to go on that is under way, or another one."""
+        if self._mending is None or self._mending.done():
+            self._mending = asyncio.create_task(self._mend())
+            self._mending.add_done_callback(_looked_at)  # nobody may wait for it
+        return self._mending
+
+    def _try_again(self) -> None:
+        self._mended()
+
     async def _mend(self) -> None:
         """1. Let the region claim its log anew and read its end. 2. Fold the table. 3. Go on."""
-        while True:
-            assert self._attempt is not None
-            try:
-                await self.region.ready()
-                fold = await folded(self.region, self.table, self._clock)
-            except (Fenced, Closed) as error:
-                self.close(error)
-                self._attempt.set_result(None)
-                self.on_end(error)
-                return
-            except Exception as error:
-                _logger.warning("The queue at table %s of region %s cannot go on: %s", self.table, self.region.topics, error)
-                failed, self._attempt = self._attempt, asyncio.get_running_loop().create_future()
-                failed.set_exception(error)
-                failed.exception()  # nobody may wait for it
-                await self._clock.sleep(_RETRY_S)
-                continue
+        if self._retry is not None:
+            self._retry.cancel()
+        try:
+            await self.region.ready()
+            fold = await folded(self.region, self.table, self._clock)
+        except (Fenced, Closed) as error:
+            self.close(error)
+            self.on_end(error)
+            return
+        except Exception as error:
+            _logger.warning("The queue at table %s of region %s cannot go on: %s", self.table, self.region.topics, error)
+            if self._end is None:  # waiting claims are no calls that would try again
+                self._retry = self._clock.call_later(_RETRY_S, self._try_again)
+            raise
+        if self._end is None:
             totals, settings = self.decisions.totals, self.decisions.settings
             self.decisions = Decisions(fold, settings)
             self.decisions.totals = totals
             self._durable, self.broken = fold.sequence, False
-            self._attempt.set_result(None)
             self.on_settled()
-            return
 
 
 async def open_log(region: Region, table: int, *, settings: QueueSettings, clock: Clock) -> QueueLog:
@@ -161,28 +167,32 @@ async def folded(region: Region, table: int, clock: Clock) -> QueueFold:
     known = region.look(lambda meta: meta.tables.get(table) and (meta.tables[table].marked, meta.tables[table].next))
     first, following = known or (1, 1)
     fold = QueueFold(first, table=table)
-    reader = region.read(table, batch=_BATCH)
-    while entries := await reader.next_batch():
-        await asyncio.to_thread(_replay, fold, entries, region)
+    await asyncio.to_thread(_replay, fold, region.payloads(table), region)
     fold.skip_to(following)
     await asyncio.to_thread(fold.finish, clock.now_ms())
     return fold
 
 
-def _replay(fold: QueueFold, entries: list[LogEntry], region: Region) -> None:
-    for entry in entries:
-        try:
-            replay(fold, entry.sequence, entry.payload)
-        except Malformed as error:
-            raise Damaged(
-                f"Record {entry.offset} of {region.topics.data} cannot be read as one of a queue: {error}.",
-                hint=f"See it with `headwater log show {region.topics.data} {entry.offset}`.",
-            ) from error
+def _replay(fold: QueueFold, parts: Iterator[tuple[int, list[bytes]]], region: Region) -> None:
+    for first, payloads in parts:
+        for sequence, payload in enumerate(payloads, first):
+            try:
+                replay(fold, sequence, payload)
+            except Malformed as error:
+                raise Damaged(
+                    f"Payload {sequence} of a queue in region {region.topics} cannot be read: {error}.",
+                    hint=f"See it with `headwater log show {region.topics.data}`.",
+                ) from error
 
 
 def _resolve(future: asyncio.Future[bool], durable: bool) -> None:
     if not future.done():
         future.set_result(durable)
+
+
+def _looked_at(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _nothing() -> None: ...

@@ -1,4 +1,4 @@
-"""The calls that a queue gets most, each as one short function: a put of one new row, and a claim of one row with what is done before.
+"""The calls that a queue gets most, each as one short function: a put of a new row, a claim of one row, a row that is done, and both.
 
 What is out of the ordinary is left to the general way, which does the same in more steps: they say None, and have changed nothing.
 """
@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 
 from headwater.queue.answer import Answer, RecalledAnswer
 from headwater.queue.body import BODY
-from headwater.queue.checks import MAX_KEY, checked_name
+from headwater.queue.checks import FORMS, MAX_KEY, checked_name
 from headwater.queue.columns import PROCESSING
-from headwater.queue.records import CLAIM, CLAIM_ONE, DONE, HEADER, INSERT, ONE_ROW, encode_header
-from headwater.queue.row import SLOW, NewRow
-from headwater.queue.row_view import row_at
+from headwater.queue.records import CLAIM, DONE, HEADER, HEADER_CLAIM, HEADER_DONE, HEADER_DONE_CLAIM, INSERT, encode_header
+from headwater.queue.row import NewRow
+from headwater.queue.row_view import claimed_row
 from headwater.queue.runtime import QueueRuntime
 from headwater.queue.values import Claimed, ClaimedRow, Put
 
 _SMALL = 65_536  # bytes of data that fit into a record for sure
 _NAMES = 10_000  # pairs of names whose bytes are kept
 _VERSION, _FORMAT = HEADER
-_pack_body, _pack_done, _pack_claim = BODY.pack, ONE_ROW.pack, CLAIM_ONE.pack
+_pack_body, _pack_done, _pack_claim, _pack_done_claim = BODY.pack, HEADER_DONE.pack, HEADER_CLAIM.pack, HEADER_DONE_CLAIM.pack
 
 
 class QuickPut:
@@ -45,6 +45,7 @@ class QuickPut:
             or new.lane
             or type(key) is not bytes
             or type(data) is not bytes
+            or new.form not in FORMS
             or type(priority) is not int
             or not 0 <= priority <= 255
             or not 0 < len(key) <= MAX_KEY
@@ -86,7 +87,6 @@ class QuickClaim:
             log.broken
             or finished < 0
             or order.future.earliest <= now
-            or order.top() >= SLOW
             or fold.paused
             or fold.answers
             or fold.follow_ups
@@ -96,24 +96,49 @@ class QuickClaim:
         ):
             return None
         names = self._names.get((group, worker)) or self._encoded(group, worker)
-        parts = [encode_header(_VERSION, _FORMAT, now)]
+        slot = order.pop(slow=False)
+        if slot < 0:
+            return None
+        id, until, totals = columns.ids[slot], now + decisions.settings.lease, decisions.totals
         fold.begin(now)
         if done:
-            parts.append(_pack_done(DONE, 1, finished, columns.ids[finished]))
+            ended = columns.ids[finished]
+            value = _pack_done_claim(
+                _VERSION, _FORMAT, now, DONE, 1, finished, ended, CLAIM, until, names[0], names[1], 1, slot, id
+            ) + names[2]  # fmt: skip
             fold.done(finished)
-            decisions.totals.done += 1
-        slot, until = order.pop(slow=False), now + decisions.settings.lease
+            totals.done += 1
+        else:
+            value = _pack_claim(_VERSION, _FORMAT, now, CLAIM, until, names[0], names[1], 1, slot, id) + names[2]
         columns.states[slot] = PROCESSING
         token = claims.add(slot, fold.sequence, now, until, group, worker, True)
-        row = row_at(fold, slot)
-        parts += (_pack_claim(CLAIM, until, names[0], names[1], 1, slot, row.id), names[2])
-        decisions.totals.claims += 1
-        value = b"".join(parts)
+        row = claimed_row(fold, slot, now, until, group, worker)
+        totals.claims += 1
         fold.end(len(value))
         future = log.append(value)
         if future is None:
             return None
         return RecalledAnswer(future, Claimed([ClaimedRow(row, token, until)], []), recall)
+
+    def done(self, token: str) -> Answer[list[str]] | None:
+        """A row is processed, and goes. The answer; None: the token does not count, or something is to be done first."""
+        log, now = self._log, self._now_ms()
+        decisions = log.decisions
+        fold = decisions.fold
+        slot = fold.claims.by_token.get(token)
+        if slot is None or log.broken or fold.answers or fold.claims.earliest < now or fold.expiries.earliest <= now:
+            return None
+        value = _pack_done(_VERSION, _FORMAT, now, DONE, 1, slot, fold.columns.ids[slot])
+        fold.begin(now)
+        fold.done(slot)
+        decisions.totals.done += 1
+        fold.end(len(value))
+        future = log.append(value)
+        if future is None:
+            return None
+        if self._runtime.waiting.claims:
+            self._runtime.wake()
+        return Answer(future, [])
 
     def _encoded(self, group: str, worker: str) -> tuple[int, int, bytes]:
         """The lengths of the names, and their bytes."""

@@ -10,9 +10,10 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.core.units import Duration
+from headwater.queue.handling import duration_of
 from headwater.queue.json_form import key_in_path
 from headwater.queue.row import NewRow
-from headwater.queue.values import Failure, State
+from headwater.queue.values import FailedClaim, State
 from headwater.wire.operation import DryRun, Request, described, placed
 
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
@@ -32,7 +33,7 @@ DeadReason = Annotated[
 
 def checked_name(name: object) -> str:
     """The name of a queue. Errors: `BadInput`."""
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r:.120} cannot name a queue.",
             hint="Use up to 100 letters, digits, dots, dashes and underscores, a letter or digit first.",
@@ -129,10 +130,10 @@ class FailedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     retry_after: str | None = None
     give_up: bool = False
 
-    def failure(self) -> Failure:
+    def failure(self) -> FailedClaim:
         """Errors: `BadInput`."""
         after = None if self.retry_after is None else int(Duration.parse(self.retry_after))
-        return Failure(self.token, self.error, after, self.give_up)
+        return FailedClaim(self.token, self.error, after, self.give_up)
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -164,7 +165,7 @@ class ClaimRows(QueueRequest, frozen=True, kw_only=True):
     def wait_ms(self) -> int:
         """Errors: `BadInput`."""
         if self.body.wait is not None:
-            return _waited(int(Duration.parse(self.body.wait)))
+            return _waited(duration_of(self.body.wait, "wait"))
         found = None if self.prefer is None else _WAIT.search(self.prefer)
         return 0 if found is None else _waited(int(found[1]) * 1000)
 
@@ -204,7 +205,7 @@ class FailClaim(ClaimRequest, frozen=True, kw_only=True):
     retry_after: Annotated[str | None, described("Try the row again after so long, such as 30s.")] = None
     give_up: Annotated[bool, described("Never try it again: it goes to the dead list.")] = False
 
-    def failure(self) -> Failure:
+    def failure(self) -> FailedClaim:
         """Errors: `BadInput`."""
         return FailedRow(token=self.token, error=self.error, retry_after=self.retry_after, give_up=self.give_up).failure()
 
@@ -244,7 +245,7 @@ class PauseQueue(QueueRequest, frozen=True, kw_only=True):
     paused: Annotated[bool, described("true: give out no rows; false: give them out again.")]
 
 
-class ListDead(QueueRequest, frozen=True, kw_only=True):
+class ListDeadRows(QueueRequest, frozen=True, kw_only=True):
     """Which dead rows."""
 
     key: KeyPrefix = ""
@@ -279,7 +280,7 @@ def lease_of(given: str | None) -> int | None:
     """Milliseconds of a lease. Errors: `BadInput`."""
     if given is None:
         return None
-    lease = int(Duration.parse(given))
+    lease = duration_of(given, "lease")
     if not 0 < lease <= _LONGEST:
         raise BadInput(f"A lease of {given} cannot be.", hint="Give from 1ms to 30d, such as 60s.")
     return lease

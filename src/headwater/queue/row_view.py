@@ -10,27 +10,42 @@ from headwater.queue.fold import QueueFold
 from headwater.queue.records import WholeRow
 from headwater.queue.row import Row
 
+_unpack = BODY.unpack_from
+
 
 def row_at(fold: QueueFold, slot: int) -> Row:
     """The row of a slot, as users see it."""
     columns = fold.columns
     state, body = columns.states[slot], columns.bodies[slot]
-    _, _, flags, priority, declaration, insertion, process, expiration, length, _ = BODY.unpack_from(body)
+    _, _, flags, priority, declaration, insertion, process, expiration, length, _ = _unpack(body)
     middle = BODY_SIZE + length
     tries = columns.tries.get(slot, NO_TRIES) if columns.tries else NO_TRIES
     extras = columns.extras.get(slot, NO_EXTRAS) if columns.extras else NO_EXTRAS
     update = columns.updates.get(slot, insertion) if columns.updates else insertion
     if state == PROCESSING:
-        _, start, until, group, worker, _ = fold.claims.by_slot[slot]
+        _, start, until, group, worker, _, _ = fold.claims.by_slot[slot]
         return Row(
-            *(columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "P", start),
-            *(tries.timeouts, tries.attempts + 1, tries.failures, update, extras.lane, declaration, extras.error, until, worker, group),
-        )
+            columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "P", start,
+            tries.timeouts, tries.attempts + 1, tries.failures, update, extras.lane, declaration, extras.error, until, worker, group,
+        )  # fmt: skip
     return Row(
-        *(columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "W", 0),
-        *(tries.timeouts, tries.attempts, tries.failures, update, extras.lane, declaration, extras.error),
-        follow_up=state == HELD,
-    )
+        columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "W", 0,
+        tries.timeouts, tries.attempts, tries.failures, update, extras.lane, declaration, extras.error, follow_up=state == HELD,
+    )  # fmt: skip
+
+
+def claimed_row(fold: QueueFold, slot: int, start: int, until: int, group: str, worker: str) -> Row:
+    """The row of a slot that is claimed just now: as `row_at`, in fewer steps."""
+    columns = fold.columns
+    if columns.tries or columns.extras or columns.updates:
+        return row_at(fold, slot)
+    body = columns.bodies[slot]
+    _, _, flags, priority, declaration, insertion, process, expiration, length, _ = _unpack(body)
+    middle = BODY_SIZE + length
+    return Row(
+        columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "P", start,
+        0, 1, 0, insertion, b"", declaration, "", until, worker, group,
+    )  # fmt: skip
 
 
 def whole_row(fold: QueueFold, slot: int) -> WholeRow:

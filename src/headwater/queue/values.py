@@ -42,7 +42,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     stale: list[str]
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FailedClaim(msgspec.Struct, frozen=True):
     """A row that could not be processed. It is tried again after `retry_after`, or goes to the dead list at once with `give_up`."""
 
     token: str

@@ -57,6 +57,11 @@ class WaitingClaims:
                 empty.add(claim.group)
         return served
 
+    def put_back(self, claims: list[WaitingClaim]) -> None:
+        """Let claims wait on that were served in vain, before those that came later."""
+        waiting = [claim for claim in claims if not claim.future.done()]
+        self.claims = dict.fromkeys([*waiting, *self.claims])
+
     def fail(self, error: Exception) -> None:
         """Nobody will ever serve them."""
         for claim in list(self.claims):

@@ -14,6 +14,7 @@ import msgspec
 from headwater.core.errors import HeadwaterError
 from headwater.log import operations as log
 from headwater.pipeline import operations as pipeline
+from headwater.queue import operations as queue
 from headwater.wal import operations as wal
 from headwater.wire.operation import Operation
 from headwater.wire.problems import Problem, problem_of
@@ -52,6 +53,14 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (rf"wal recover {_REGION}", wal.RECOVER, ""),
     (rf"wal mark {_REGION} (?P<table>\d+) \d+", wal.MARK_DELETE_UP_TO, ""),
     (rf"wal move {_REGION} (?P<table>\d+)", wal.MOVE, ""),
+    ("queue list", queue.LIST, ""),
+    (r"queue create (?P<queue>\S+)", queue.CREATE, ""),
+    (r"queue delete (?P<queue>\S+)", queue.DELETE, ""),
+    (r"queue rows (?P<queue>\S+)", queue.ROWS, ""),
+    (r"queue stats (?P<queue>\S+)", queue.STATISTICS, ""),
+    (r"queue (?:pause|resume) (?P<queue>\S+)", queue.PAUSE, ""),
+    (r"queue dead (?P<queue>\S+) list", queue.DEAD, ""),
+    (r"queue dead (?P<queue>\S+) retry (?P<id>\d+)", queue.DEAD_RETRY, ""),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from headwater.client.queue_performer import QueuePerformer, show_put
 from headwater.core.errors import BadInput
-from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.answers import RowsClaimed
 from headwater.queue.bodies import read_claim, read_settings_body
 from headwater.queue.json_form import is_list, read_rows, show_claim
-from headwater.queue.operations import CREATE, EVENTS, QUEUE
+from headwater.queue.operations import CREATE, LISTEN, QUEUE
 from headwater.queue.requests import ClaimRows, CreateQueue, PutRows, QueueRequest
 from headwater.queue.values import Claimed, Put
 from headwater.server.call import Call, ClientGone
@@ -48,11 +48,11 @@ class QueueHandlers:
         asked = msgspec.structs.replace(request, settings=settings, declaration=declaration)
         return self._handlers.answered(CREATE, call, await self._handlers.backend.perform(CREATE, asked, who=call.who))
 
-    async def events(self, call: Call) -> ASGIApp:
+    async def listen(self, call: Call) -> ASGIApp:
         request: QueueRequest = await call.request()
         request.check()
         await self._performer.count(request)  # an unknown queue is an error answer, not a stream
-        return await self._handlers.stream(EVENTS, call)
+        return await self._handlers.stream(LISTEN, call)
 
     # -- putting ----------------------------------------------------------------------------------------------
 
@@ -128,7 +128,8 @@ class QueueHandlers:
             queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
             done=body.done, fail=failures, extend=body.extend, release=body.release,
         )  # fmt: skip
-        return _hot(claim, _claimed)
+        hot = _hot(claim, _claimed)
+        return hot._replace(forsaken=hot.future.cancel) if wait and body.n and hot.forsaken is None else hot
 
     def _watch(self) -> None:
         """End the claims that wait when the server stops: they would keep it waiting."""
@@ -142,19 +143,19 @@ class QueueHandlers:
 
 def _hot(answer: Awaitable[T], encode: Callable[[T], bytes]) -> HotAnswer:
     """A call's answer on the hot path, without a task where the call needs none. What nobody gets is called back."""
-    if isinstance(answer, Answer | RecalledAnswer):
+    if isinstance(answer, RecalledAnswer):
         value: T = answer.value
-        recall = partial(answer.recall, value) if isinstance(answer, RecalledAnswer) else None
-        return HotAnswer(answer.future, lambda _: encode(value), recall)
-    future = asyncio.ensure_future(answer)
-    return HotAnswer(future, encode, future.cancel)
+        return HotAnswer(answer.future, lambda _: encode(value), partial(answer.recall, value))
+    if isinstance(answer, asyncio.Future):
+        return HotAnswer(answer, encode)
+    return HotAnswer(asyncio.ensure_future(answer), encode)
 
 
-def _one_put(puts: list[Put]) -> bytes:
+def _one_put(puts: Sequence[Put]) -> bytes:
     return json.encode(show_put(puts[0]))
 
 
-def _many_put(puts: list[Put]) -> bytes:
+def _many_put(puts: Sequence[Put]) -> bytes:
     return json.encode({"puts": [show_put(put) for put in puts]})
 
 

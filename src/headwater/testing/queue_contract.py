@@ -11,7 +11,7 @@ from headwater.cluster import Ownership
 from headwater.core.errors import BadInput, Closed, Conflict, NotFound, Paused, UnknownQueue
 from headwater.log import Log
 from headwater.queue.row import BINARY
-from headwater.queue.values import Failure
+from headwater.queue.values import FailedClaim
 from headwater.testing.log_ground import fresh
 from headwater.testing.queue_ground import QueueGround, claim_one, claimed_keys, keys, row
 from headwater.testing.queue_owning import QueueOwning
@@ -149,7 +149,7 @@ class QueueContract(QueueOwning):
         a, b, c, d = (await queue.claim(4)).claims
         ground.clock.advance(30)
         claimed = await queue.claim(
-            9, done=[a.token, "stale"], fail=[Failure(b.token, "no", 5000)], extend=[c.token], release=[d.token], lease=50_000
+            9, done=[a.token, "stale"], fail=[FailedClaim(b.token, "no", 5000)], extend=[c.token], release=[d.token], lease=50_000
         )
         assert claimed.stale == ["stale"]  # which spoils nothing
         assert [claim.row.key for claim in claimed.claims] == [b"d", b"e"]
@@ -167,7 +167,7 @@ class QueueContract(QueueOwning):
         ground.clock.advance(60)
         assert await queue.done([a.token]) == []  # at exactly the limit it is still owned
         ground.clock.advance(0.001)
-        for call in (queue.done([b.token]), queue.extend([b.token]), queue.release([b.token]), queue.fail([Failure(b.token)])):
+        for call in (queue.done([b.token]), queue.extend([b.token]), queue.release([b.token]), queue.fail([FailedClaim(b.token)])):
             assert await call == [b.token]
         again = await claim_one(queue)
         assert (again.row.key, again.row.timeout_counter, again.row.attempts) == (b"b", 1, 2)
@@ -219,7 +219,7 @@ class QueueContract(QueueOwning):
         for failed in range(3):
             claim = await claim_one(queue)
             assert (claim.row.failures, claim.row.error) == (failed, "" if not failed else f"error {failed}")
-            await queue.fail([Failure(claim.token, f"error {failed + 1}", 1000)])
+            await queue.fail([FailedClaim(claim.token, f"error {failed + 1}", 1000)])
             assert (await queue.claim()).claims == []
             ground.clock.advance(1)
         (dead,) = await queue.dead_list()
@@ -232,7 +232,7 @@ class QueueContract(QueueOwning):
         queue = await ground.queue()
         await queue.put([row("a"), row("b"), row("c")])
         a, b = (await queue.claim(2)).claims
-        await queue.fail([Failure(a.token, "never", give_up=True)])
+        await queue.fail([FailedClaim(a.token, "never", give_up=True)])
         assert [dead.reason for dead in await queue.dead_list()] == ["given-up"]
         with pytest.raises(Conflict):
             await queue.cancel(b"b")
@@ -264,7 +264,7 @@ class QueueContract(QueueOwning):
         claim = await claim_one(queue)
         await queue.put([row(data=b"2", priority=10)])
         if how == "failed":
-            await queue.fail([Failure(claim.token)])
+            await queue.fail([FailedClaim(claim.token)])
         elif how == "released":
             await queue.release([claim.token])
         else:
@@ -320,7 +320,7 @@ class QueueContract(QueueOwning):
         await queue.put([row("a"), row("later", delay=2000)])
         assert (await anext(events)).kind == "due"
         claim = await claim_one(queue)
-        await queue.fail([Failure(claim.token, give_up=True)])
+        await queue.fail([FailedClaim(claim.token, give_up=True)])
         dead = await anext(events)
         assert (dead.kind, dead.key, dead.reason) == ("dead", b"a", "given-up")
         await ground.clock.run(2)

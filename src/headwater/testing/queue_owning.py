@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from headwater.core.errors import AlreadyExists, Fenced, HeadwaterError, NotOwner, OutcomeUnknown, UnknownQueue
-from headwater.queue.values import Failure
+from headwater.queue.values import FailedClaim
 from headwater.testing.queue_ground import QueueGround, claim_one, claimed_keys, keys, row
 
 
@@ -22,7 +22,7 @@ class QueueOwning:
         await queue.put([row("merged", b"1", delay=9000), row("held", b"next"), row("cancelled")])
         await queue.put([row("merged", b"2", priority=5)])
         await queue.done([claims["done"].token])
-        await queue.fail([Failure(claims["failed"].token, "no", 5000), Failure(claims["dead"].token, "never", give_up=True)])
+        await queue.fail([FailedClaim(claims["failed"].token, "no", 5000), FailedClaim(claims["dead"].token, "never", give_up=True)])
         ground.clock.advance(1)
         await queue.extend([claims["extended"].token])
         await queue.cancel(b"cancelled")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, takewhile
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import RegionWriter
 from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
+from headwater.wal.table_scan import scan_payloads
 
 T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
@@ -91,15 +92,14 @@ class Region:
         """The most bytes of a record's value."""
         return self._writer.limit
 
-    def append(self, table: int, value: bytes) -> tuple[int, asyncio.Future[int]] | None:
-        """Number a payload and queue it, without a coroutine; return its sequence, and a future that ends once it is durable.
+    def append(self, table: int, value: bytes, sequence: int, answer: T) -> asyncio.Future[T] | None:
+        """Queue a payload, without a coroutine; return a future that ends with `answer` once it is durable.
 
         For owners of a table that know its numbers and change their state when they call. `value`: `EMPTY` and the payload, as
-        `headwater.wal.layout` has it. None, and nothing was done, after a failed append: `ready` says when to go on.
-        Errors: `BadInput`, `TooLarge`; those of the future: as for `write`.
+        `headwater.wal.layout` has it. `sequence`: the payload's. None, and nothing was done, where another one is next, and after a
+        failed append: `ready` says when to go on. Errors: `BadInput`, `TooLarge`; those of the future: as for `write`.
         """
-        future = self._writer.write(table, value, 1)
-        return None if future is None else (self._writer.tables[table].next - 1, future)
+        return self._writer.append(table, value, sequence, answer)
 
     async def ready(self) -> None:
         """Return when the region can be written. After a failed append, that is once its end is read: what is durable is known then.
@@ -187,6 +187,17 @@ class Region:
         with self._writer.locked:
             places = table_places(self._writer.meta, table, wanted)
         return EntryReader(self._log, self.topics, places, batch=batch)
+
+    def payloads(self, table: int) -> Iterator[tuple[int, list[bytes]]]:
+        """All live payloads of a table as they are now, in large parts: the first sequence of each, and its payloads. Blocking, and quick.
+
+        For an owner that folds its table. Errors: `OffsetGone` where they are cleaned meanwhile; `Damaged`.
+        """
+        checked_id(table, "table")
+        self._check_open()
+        with self._writer.locked:
+            places = table_places(self._writer.meta, table, sequence_range("min", "max"))
+        return scan_payloads(self._log, self.topics, places)
 
     def scan(self, *, wanted: Wanted | None = None, batch: int = BATCH) -> EntryReader:
         """The live payloads of all tables in the order of the log, as they are now. `wanted`: which tables."""

@@ -109,7 +109,7 @@ async def test_failures_are_tried_again_or_given_up(pages: OneQueue, clock: Manu
     assert (raises.error, raises.failures) == ("ValueError: broken", 1)
     assert 500 <= raises.process_date - START <= 1000
     assert (await pages.get("retries")).process_date == START + 30_000
-    assert [row.error for row in await pages.dead.list()] == ["no such page"]
+    assert [row.error for row in await pages.dead()] == ["no such page"]
 
 
 async def test_a_plain_function_runs_in_threads(pages: OneQueue, clock: ManualClock) -> None:

@@ -192,3 +192,12 @@ async def test_the_machines_time_calls() -> None:
     timers.at(when, done.set)
     await asyncio.wait_for(done.wait(), 60)
     assert clock.now_ms() >= when
+
+
+async def test_a_cancelled_call_wakes_nobody_also_behind_one_that_was_made(clock: ManualClock, timers: Timers) -> None:
+    made: list[str] = []
+    timers.at(clock.now_ms() + 1000, lambda: made.append("first"))
+    timers.at(clock.now_ms() + 3_600_000, lambda: made.append("never")).cancel()
+    await clock.run(5)
+    assert made == ["first"]
+    assert [alarm for _, _, alarm in clock._alarms if not alarm.cancelled] == []

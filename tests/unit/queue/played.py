@@ -16,7 +16,7 @@ from headwater.queue.replay import replay
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import Failure
+from headwater.queue.values import FailedClaim
 from headwater.testing.queue_model import ModelRow, QueueModel
 
 T = Callable[[Decisions], Any]
@@ -159,10 +159,10 @@ class Played:
         self._ended("released", place, lambda decisions, token: decisions.release([token], delay), delay)
 
     def _failed(self, place: int, delay: int | None) -> None:
-        self._ended("failed", place, lambda decisions, token: decisions.fail([Failure(token, "why", delay)]), delay or 0)
+        self._ended("failed", place, lambda decisions, token: decisions.fail([FailedClaim(token, "why", delay)]), delay or 0)
 
     def _given_up(self, place: int, delay: int | None) -> None:
-        self._ended("given-up", place, lambda decisions, token: decisions.fail([Failure(token, "why", give_up=True)]), delay)
+        self._ended("given-up", place, lambda decisions, token: decisions.fail([FailedClaim(token, "why", give_up=True)]), delay)
 
     def _extend(self, place: int, lease: int) -> None:
         if (taken := self._taken(place)) is not None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from headwater.core.errors import BadInput
-from headwater.queue.declaration import Column, read_declaration
+from headwater.queue.declaration import DeclaredColumn, read_declaration
 
 XML = """<?xml version="1.0"?>
 <!-- pages that are to be rebuilt -->
@@ -40,7 +40,7 @@ type = "decimal"
 @pytest.mark.parametrize("text", [XML, TOML, "\ufeff" + XML.removeprefix('<?xml version="1.0"?>\n')])
 def test_both_forms_declare_the_same(text: str) -> None:
     found = read_declaration(text, "pages")
-    assert found.columns == (Column("url", "text", True), Column("depth", "int"), Column("price", "decimal"))
+    assert found.columns == (DeclaredColumn("url", "text", True), DeclaredColumn("depth", "int"), DeclaredColumn("price", "decimal"))
     assert (found.name, {name: str(value) for name, value in found.settings.items()}) == ("pages", {"lease": "60s", "max_timeouts": "3"})
     assert found.text == text
 
@@ -65,7 +65,7 @@ def test_an_empty_one_declares_nothing() -> None:
         ("<table><settings/>tail</table>", "'tail' has no place"),
         ("<table><settings lease='60s'/><settings lease='60s'/></table>", "twice"),
         ("<table><column name='a' type='int'><deep/></column></table>", "has elements"),
-        ("<table><column type='int'/></table>", "Column 1 has no name"),
+        ("<table><column type='int'/></table>", "DeclaredColumn 1 has no name"),
         ("<table><column name='a'/></table>", "has no type"),
         ("<table><column name='a' type='varchar'/></table>", "the type 'varchar'"),
         ("<table><column name='a' type='int' required='perhaps'/></table>", "neither yes nor no"),

@@ -18,7 +18,7 @@ from headwater.queue.manager import QueueManager
 from headwater.queue.queue import Queue
 from headwater.queue.row import BINARY, NewRow
 from headwater.queue.spark_tables import OPTIONS, DeadRows, QueueRows, queue_table
-from headwater.queue.values import Failure
+from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
@@ -112,7 +112,7 @@ async def test_dead_rows_have_a_view_of_their_own(ground: Ground) -> None:
     queue = await ground.queue()
     await queue.put([NewRow(key=b"a"), NewRow(key=b"b")])
     (claim,) = (await queue.claim(worker="w")).claims
-    await queue.fail([Failure(claim.token, "no such page", give_up=True)])
+    await queue.fail([FailedClaim(claim.token, "no such page", give_up=True)])
     assert [row["key"] for row in ground.read()] == [b"b"]
     (dead,) = ground.read(DeadRows("pages", ground.clock))
     assert (dead["key"], dead["reason"], dead["error"], dead["date"]) == (b"a", "given-up", "no such page", NOW)

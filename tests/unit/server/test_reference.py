@@ -25,7 +25,7 @@ def test_the_types_of_the_blocking_door_are_those_of_the_door() -> None:
 
 def test_the_examples_run(tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", (REFERENCE / "python.md").read_text(), re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     printed = ""
     for code in examples:
         ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -34,3 +34,4 @@ def test_the_examples_run(tmp_path: Path) -> None:
     assert "durable at [0]" in printed
     assert "Bounds(start=0, end=2)" in printed
     assert "2 b'insert b'" in printed
+    assert "build page:/about edited" in printed

@@ -11,13 +11,14 @@ import pytest
 
 from headwater.cluster import Ownership
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import AlreadyExists, BadInput, Closed, Fenced, NotOwner, RegionNotFound, Unavailable
+from headwater.core.errors import AlreadyExists, BadInput, Closed, Fenced, NotOwner, RegionNotFound, Unavailable, Unsupported
 from headwater.core.units import Duration, Size
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.clock import ManualClock
 from headwater.wal.answers import PinnedLog
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
+from headwater.wal.region import Region
 from headwater.wal.region_topics import region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
 
@@ -246,3 +247,42 @@ async def test_readings_tell_what_is_live_and_pinned(make: Make) -> None:
     assert (reading.namespace, reading.region, reading.live_entries, reading.pinned_entries) == ("wal", 7, 2, 2)
     assert reading.live_bytes > 0
     assert reading.pinned_bytes > 0
+
+
+async def test_whoever_closes_a_region_its_users_end_first(make: Make) -> None:
+    wal = make()
+    ended: list[tuple[int, bool]] = []
+
+    async def ends(region: Region) -> None:
+        await region.write(1, [b"last"])  # it is still open
+        ended.append((region.topics.region, wal.opened(region.topics.region) is None))
+
+    wal.ending.append(ends)
+    for number in (1, 2, 3):
+        await wal.open(number, create=True)
+    await wal.close(1)
+    await wal.delete(2)
+    assert ended == [(1, True), (2, True)]
+    await wal.aclose()
+    assert ended[2:] == [(3, True)]
+
+
+async def test_a_region_says_that_a_write_was_fenced_and_is_closed_by_that(make: Make) -> None:
+    wal, other = make(), make(address="http://there:2")
+    region = await wal.open(7, create=True)
+    assert not region.fenced
+    await other.open(7, take_over=True)
+    with pytest.raises(Fenced):
+        await region.write(1, [b"x"])
+    assert region.fenced
+    await wal.fenced(region)
+    await wal.fenced(region)  # twice is no error
+    assert wal.opened(7) is None
+    with pytest.raises(NotOwner) as refused:
+        await wal.open(7)
+    assert refused.value.address == "http://there:2"
+
+
+async def test_segment_files_are_kept_once(make: Make) -> None:
+    with pytest.raises(Unsupported, match="kept once"):
+        await make().create(7, RegionSettings(), copies=3)

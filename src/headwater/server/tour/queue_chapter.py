@@ -1,0 +1,88 @@
+"""Many puts on few keys, which merge; worker processes, one of which is killed in its row; and no row that runs twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import headwater
+from headwater.core.config import load
+from headwater.core.settings import Settings
+from headwater.core.units import Duration
+from headwater.log import Log
+from headwater.queue.settings import QueueSettings
+from headwater.server.tour import queue_load
+from headwater.server.tour.report import TourReport, rate
+
+FOLDER, QUEUE = "demo-queue", "pages"
+_PUTS, _KEYS, _PROCESSES = 500, 40, 2
+_LEASE = Duration(1000)
+_PATIENCE = 60  # seconds
+
+
+def queue_chapter(log: Log, settings: Settings, told: TourReport) -> None:
+    """In a folder of its own: a server may own the queues of the data directory."""
+    folder = settings.data / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "headwater.toml").write_text("# the tour's queue\n")
+    told.part("queue")
+    asyncio.run(_put(folder, told))
+    _work(folder)
+    left = asyncio.run(_left(folder))
+    _work(folder)
+    _tell(folder, left, asyncio.run(_left(folder)), told)
+
+
+async def _put(folder: Path, told: TourReport) -> None:
+    async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
+        pages = await hw.queue(QUEUE, create=QueueSettings(lease=_LEASE))
+        began = time.perf_counter()
+        puts = await asyncio.gather(*(pages.put(f"page:/{number % _KEYS}", {"change": number}) for number in range(_PUTS)))
+        seconds = time.perf_counter() - began
+        outcomes = Counter(put.outcome for put in puts)
+        told.fact(f"{_PUTS} puts on {_KEYS} keys, synced before each answer: {rate(_PUTS, seconds)}")
+        rows = [row async for row in pages.rows()]
+        newest = {row.data["change"] for row in rows} == set(range(_PUTS - _KEYS, _PUTS))
+        told.claim(
+            f"they are {len(rows)} rows, each with its newest data: {outcomes['merged']} were merged",
+            len(rows) == _KEYS and newest and outcomes == Counter(inserted=_KEYS, merged=_PUTS - _KEYS),
+        )
+
+
+def _work(folder: Path) -> None:
+    """Let worker processes run what is due."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+    command = [sys.executable, "-m", "headwater.cli", "queue", "work", QUEUE, f"{queue_load.__name__}:rebuild"]
+    options = ["--processes", str(_PROCESSES), "--concurrency", "1", "--drain", "--data", str(folder), "--json"]
+    subprocess.run([*command, *options], cwd=folder, env=environ, capture_output=True, timeout=_PATIENCE, check=False)
+
+
+async def _left(folder: Path) -> int:
+    """How many rows are left. Waits until one of them is due again, where a killed worker had it, and leaves it so."""
+    async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
+        pages = await hw.queue(QUEUE)
+        counts = await pages.count()
+        if counts.processing:
+            for claim in await pages.claim(wait="20s"):
+                await claim.release()
+        return counts.due + counts.future + counts.held + counts.processing
+
+
+def _tell(folder: Path, left: int, last: int, told: TourReport) -> None:
+    lines = (folder / queue_load.NOTES).read_text().splitlines()
+    built = Counter(line.removeprefix("built ") for line in lines if line.startswith("built "))
+    began = Counter(line.removeprefix("began ") for line in lines if line.startswith("began "))
+    told.fact(f"{_PROCESSES} processes rebuild the pages; one is killed with signal 9 in the midst of {queue_load.FATAL}")
+    told.claim(
+        f"its row came back when its lease of {_LEASE} had ended, and ran again",
+        left >= 1 and began[queue_load.FATAL] >= 2 and built[queue_load.FATAL] == 1,
+    )
+    told.claim(f"every page was built once, {sum(built.values())} in all, and no row is left", set(built.values()) == {1} and not last)
+    told.claim("no row ran twice at once", len(built) == _KEYS and not any(line.startswith("twice ") for line in lines))

@@ -1,0 +1,72 @@
+"""A queue for tests of programs that use one: in a temporary directory, with a clock that tests move.
+
+async with queue_for_tests("pages") as test:
+    tasks.bind(test.queue)
+    await rebuild.put("/about")
+    await test.assert_put("page:/about")
+    await test.advance("10s")
+    assert (await test.drain(tasks)).done == 1
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from headwater.client.door import Headwater
+from headwater.client.queue import OneQueue
+from headwater.client.queue_claim import QueueRow
+from headwater.client.queue_running import WorkerReport
+from headwater.queue.handling import duration_of
+from headwater.queue.settings import QueueSettings
+from headwater.testing.clock import ManualClock
+
+_TURNS = 50  # of the loop, in which what has become due is done
+
+
+class QueueTest:
+    """A queue whose time a test moves."""
+
+    def __init__(self, queue: OneQueue, clock: ManualClock) -> None:
+        self.queue, self.clock = queue, clock
+
+    async def advance(self, duration: str) -> None:
+        """Let so much time pass: dates come, leases end."""
+        self.clock.advance(duration_of(duration, "duration") / 1000)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    async def drain(self, function: Callable[[Any], Any], *, concurrency: int = 1) -> WorkerReport:
+        """Run a function for each row that is due, here and now, until none is. What it raises becomes a failure of its row."""
+        return await self.queue.worker(function, concurrency=concurrency, drain=True, clock=self.clock).run()
+
+    async def rows(self) -> dict[str | bytes, QueueRow]:
+        """The rows that are there, by key."""
+        return {row.key: row async for row in self.queue.rows()}
+
+    async def assert_put(self, key: str | bytes, data: Any = ..., **fields: Any) -> QueueRow:
+        """The row of a key; with `data` and other fields, such as priority=10, as given.
+
+        Errors: `AssertionError`, which says what is there.
+        """
+        found = await self.rows()
+        assert key in found, f"No row {key!r} was put; there are: {', '.join(map(repr, found)) or 'none'}."
+        row = found[key]
+        wanted = fields if data is ... else {"data": data, **fields}
+        differing = {name: getattr(row, name) for name, value in wanted.items() if getattr(row, name) != value}
+        assert not differing, f"Row {key!r} has {differing}, not { {name: wanted[name] for name in differing} }."
+        return row
+
+
+@asynccontextmanager
+async def queue_for_tests(name: str, settings: QueueSettings | None = None) -> AsyncIterator[QueueTest]:
+    """A new queue in a directory that is removed at the end."""
+    clock = ManualClock()
+    with TemporaryDirectory(prefix="headwater-test-") as folder:
+        async with Headwater(Path(folder), create=True, clock=clock) as hw:
+            queue = await hw.queue(name, create=settings or True)
+            yield QueueTest(queue, clock)

@@ -1,0 +1,62 @@
+"""Reads all live payloads of a table from its region's log, in large batches: for owners that fold a table when they open it.
+
+`EntryReader` looks up one record after the other, because the payloads of other tables may lie between. Where a table's records lie in the
+order of its sequences, and are most of the log, it is many times quicker to scan the log and to pick them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.core.errors import Damaged
+from headwater.log import Log
+from headwater.wal.entries import EntryPlaces, PayloadReader
+from headwater.wal.layout import EMPTY
+from headwater.wal.region_topics import RegionTopics
+
+_SPARSE = 16  # where a table has fewer than one of so many records, its records are looked up
+_PART = 500
+_RECORDS = 512  # of a part: they may be large
+_PLAIN = EMPTY[0]
+
+
+def scan_payloads(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[tuple[int, list[bytes]]]:
+    """The payloads at these places, which are all those of a table from a sequence on: the first sequence of each part, and its payloads.
+
+    Blocking. Errors: `OffsetGone` where a clean has removed some meanwhile; `Damaged`.
+    """
+    offsets = places.offsets
+    if not len(offsets):
+        return
+    if np.any(np.diff(offsets) <= 0) or offsets[-1] - offsets[0] > _SPARSE * len(offsets):
+        yield from _looked_up(log, topics, places)
+        return
+    at = 0
+    for batch in log.scan(topics.data, 0, int(offsets[0]), int(offsets[-1]) + 1, batch=_RECORDS):
+        there = batch.column("offset").to_numpy()
+        end = int(np.searchsorted(offsets, there[-1], side="right"))
+        found = np.searchsorted(there, offsets[at:end])
+        if found.size and not np.array_equal(there[np.minimum(found, len(there) - 1)], offsets[at:end]):
+            raise Damaged(
+                f"Offsets between {there[0]} and {there[-1]} of {topics.data} are missing.",
+                hint=f"See what is there with `headwater log check {topics.data}`.",
+            )
+        values = batch.column("value").cast(pa.large_binary()).take(pa.array(found)).to_pylist()
+        if not all(value and value[0] == _PLAIN for value in values):  # records of several payloads
+            yield from _looked_up(log, topics, places.part(at, end))
+        elif values:
+            yield int(places.sequences[at]), [value[1:] for value in values]
+        at = end
+    if at < len(offsets):  # as the look-up says it
+        yield from _looked_up(log, topics, places.part(at, len(offsets)))
+
+
+def _looked_up(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[tuple[int, list[bytes]]]:
+    reader, at = PayloadReader(log, topics), 0
+    while at < len(places):
+        placed = reader.read(places.part(at, min(at + _PART, len(places))))
+        yield placed[0].entry.sequence, [one.entry.payload for one in placed]
+        at += len(placed)

@@ -1,0 +1,253 @@
+"""A queue on a disk that fails: at every call in turn, for once or for good, and in a process that is killed at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import defaultdict
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headwater.cluster.local import LocalOwnership
+from headwater.core.errors import HeadwaterError
+from headwater.core.timers import Timers
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import TopicSettings
+from headwater.queue import carry
+from headwater.queue.queue import Queue, open_queue
+from headwater.queue.row import NewRow
+from headwater.queue.settings import QueueSettings
+from headwater.queue.values import FailedClaim
+from headwater.testing.clock import ManualClock
+from headwater.testing.faults import DyingFiles, FailingFiles
+from headwater.wal.region import Region, open_region
+from headwater.wal.region_creation import create_region
+from headwater.wal.region_topics import RegionTopics
+
+TOPICS = RegionTopics("queue", 1)
+STEPS = 40
+EVERY = 1 if os.environ.get("SOAK_INJECTIONS") == "all" else 11
+Held = tuple[bytes | None, bytes | None]  # the data of a key's row, and those of its follow-up
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Carry rows forward after a few records."""
+    monkeypatch.setattr(carry, "SPARE_RECORDS", 4)
+
+
+class Expected:
+    """What each key may hold: one thing, or several after a call whose outcome nobody knows."""
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, set[Held]] = defaultdict(lambda: {(None, None)})
+
+    def put(self, key: bytes, data: bytes, outcome: str | None) -> None:
+        held = self.keys[key]
+        now: set[Held] = set()
+        if outcome in (None, "inserted"):
+            now |= {(data, None) for row, _ in held if row is None}
+        if outcome in (None, "merged"):
+            now |= {(data, None) for row, later in held if row is not None and later is None}
+            now |= {(row, data) for row, later in held if later is not None}
+        if outcome in (None, "follow-up"):
+            now |= {(row, data) for row, later in held if row is not None and later is None}
+        self.keys[key] = now | held if outcome is None else now
+
+    def claimed(self, key: bytes, data: bytes) -> None:
+        self.keys[key] = {held for held in self.keys[key] if held[0] == data}
+        assert self.keys[key], f"{key!r} cannot hold {data!r}"
+
+    def done(self, key: bytes, known: bool) -> None:
+        self.keys[key] = {(later, None) for _, later in self.keys[key]} | (set() if known else self.keys[key])
+
+    def returned(self, key: bytes, known: bool) -> None:
+        self.keys[key] = {(later or row, None) for row, later in self.keys[key]} | (set() if known else self.keys[key])
+
+    async def check(self, queue: Queue) -> None:
+        rows: dict[bytes, list[bytes | None]] = defaultdict(lambda: [None, None])
+        for row in await queue.rows(limit=1000):
+            rows[row.key][row.follow_up] = row.data
+        for key, held in self.keys.items():
+            assert tuple(rows[key]) in held, f"{key!r} holds {rows[key]}, not one of {held}"
+
+
+async def work(queue: Queue, region: Region, expected: Expected, random: Random, steps: int = STEPS) -> None:
+    claims: list[tuple[str, bytes]] = []
+    for step in range(steps):
+        kind, key, data = random.choice(["put", "put", "claim", "claim", "end", "end", "clean"]), b"%d" % random.randrange(4), b"%d" % step
+        try:
+            if kind == "put":
+                await _put(queue, expected, key, data)
+            elif kind == "claim":
+                for claimed in (await queue.claim(random.randrange(1, 3))).claims:
+                    expected.claimed(claimed.row.key, claimed.row.data)
+                    claims.append((claimed.token, claimed.row.key))
+            elif kind == "end" and claims:
+                await _end(queue, expected, *claims.pop(random.randrange(len(claims))), how=random.choice(["done", "fail", "release"]))
+            elif kind == "clean":
+                await queue.mark()
+                await region.clean()
+        except HeadwaterError:
+            continue
+
+
+async def _put(queue: Queue, expected: Expected, key: bytes, data: bytes) -> None:
+    try:
+        [put] = await queue.put([NewRow(key=key, data=data)])
+    except HeadwaterError:
+        expected.put(key, data, None)
+        raise
+    expected.put(key, data, put.outcome)
+
+
+async def _end(queue: Queue, expected: Expected, token: str, key: bytes, *, how: str) -> None:
+    note = expected.done if how == "done" else expected.returned
+    try:
+        call = {"done": queue.done, "release": queue.release, "fail": lambda tokens: queue.fail([FailedClaim(tokens[0])])}[how]
+        stale = await call([token])
+    except HeadwaterError:
+        note(key, False)
+        raise
+    assert stale == []
+    note(key, True)
+
+
+async def lived(data: Path, files: FailingFiles, expected: Expected, seed: int) -> None:
+    """Open the queue, work, and close: whatever fails."""
+    clock = ManualClock()
+    try:
+        log = EmbeddedLog(data, files=files)
+    except HeadwaterError:
+        return
+    with log, LocalOwnership(log, data / "owners", files=files) as owners:
+        try:
+            region = await open_region(log, owners, TOPICS)
+        except HeadwaterError:
+            return
+        try:
+            queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+            await work(queue, region, expected, Random(seed))
+            await queue.aclose()
+        except HeadwaterError:
+            pass
+        try:
+            await region.close_gracefully()
+        except HeadwaterError:
+            await region.close()
+
+
+async def checked(data: Path, expected: Expected) -> None:
+    """The queue as a new process finds it, and what it does afterwards."""
+    clock = ManualClock()
+    with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
+        region = await open_region(log, owners, TOPICS)
+        queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        await expected.check(queue)
+        await work(queue, region, expected, Random(0), 10)
+        await expected.check(queue)
+        await queue.aclose()
+        await region.close()
+
+
+def made(data: Path) -> Path:
+    with EmbeddedLog(data) as log:
+        create_region(log, TOPICS, TopicSettings(segment=4096))
+    return data
+
+
+def calls(data: Path, seed: int) -> int:
+    """How many calls a life without failures makes."""
+    files = FailingFiles()
+    asyncio.run(lived(made(data), files, Expected(), seed))
+    return files.calls
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_failing_call_loses_nothing(tmp_path: Path, seed: int, number: int) -> None:
+    total = calls(tmp_path / "whole", seed)
+    assert total > 100
+    for at in range(1 + seed % EVERY, total, EVERY):
+        data, expected = made(tmp_path / f"{at}"), Expected()
+        asyncio.run(lived(data, FailingFiles(at, number=number), expected, seed))
+        asyncio.run(checked(data, expected))
+
+
+def test_a_disk_that_fails_for_good_loses_nothing(tmp_path: Path) -> None:
+    total = calls(tmp_path / "whole", 3)
+    for at in range(1, total, 4 * EVERY):
+        data, expected = made(tmp_path / f"{at}"), Expected()
+        asyncio.run(lived(data, FailingFiles(at, forever=True), expected, 3))
+        asyncio.run(checked(data, expected))
+
+
+def test_a_process_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+    """The child tells each acknowledged put, claim, extend, done and fail through a pipe."""
+    files = DyingFiles()
+    asyncio.run(told(made(tmp_path / "whole"), files, os.open(os.devnull, os.O_WRONLY)))
+    for at in range(1, files.calls, 5 * EVERY):
+        data = made(tmp_path / f"{at}")
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            asyncio.run(told(data, DyingFiles(at), write))
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            acknowledged = [line.split() for line in pipe.read().splitlines()]
+        os.waitpid(child, 0)
+        asyncio.run(compared(data, acknowledged))
+
+
+async def told(data: Path, files: DyingFiles, write: int) -> None:
+    clock = ManualClock()
+    with EmbeddedLog(data, files=files) as log, LocalOwnership(log, data / "owners", files=files) as owners:
+        region = await open_region(log, owners, TOPICS)
+        queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        for step in range(12):
+            key = b"%d" % step
+            await queue.put([NewRow(key=key)])
+            os.write(write, b"put %s\n" % key)
+            [claimed] = (await queue.claim()).claims
+            os.write(write, b"claim %s %s\n" % (key, claimed.token.encode()))
+            if step % 3 == 0:
+                assert await queue.extend([claimed.token], 7_200_000) == []
+                os.write(write, b"extend %s\n" % key)
+            elif step % 3 == 1:
+                assert await queue.done([claimed.token]) == []
+                os.write(write, b"done %s\n" % key)
+            else:
+                assert await queue.fail([FailedClaim(claimed.token, "no", 1_000_000)]) == []
+                os.write(write, b"fail %s\n" % key)
+            if step % 5 == 4:
+                await queue.mark()
+                await region.clean()
+        await queue.aclose()
+        await region.close()
+
+
+async def compared(data: Path, acknowledged: list[list[bytes]]) -> None:
+    clock = ManualClock()
+    with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
+        region = await open_region(log, owners, TOPICS)
+        queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        rows = {row.key: row for row in await queue.rows(limit=100)}
+        last = acknowledged[-1][1] if acknowledged else b""
+        for kind, key, *more in acknowledged:
+            if kind == b"done":
+                assert key not in rows
+            elif kind == b"extend":
+                assert rows[key].lease_until == rows[key].start_processing_date + 7_200_000
+            elif kind == b"fail":
+                assert (rows[key].status, rows[key].failures, rows[key].error) == ("W", 1, "no")
+            elif key != last:  # of the last key, one call more may have arrived
+                continue
+            elif kind == b"claim" and key in rows and rows[key].status == "P":
+                assert await queue.extend([more[0].decode()]) == []
+        await queue.aclose()
+        await region.close()

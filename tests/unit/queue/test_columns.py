@@ -1,0 +1,56 @@
+"""Columns of rows: slots are taken, given back and used again; nothing of a row stays with its slot."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.queue.columns import FREE, HELD, RUN, Extras, RowColumns, Tries
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=60))
+def test_slots_that_are_taken_are_distinct_until_they_are_given_back(steps: list[int | None]) -> None:
+    columns, taken = RowColumns(), list[int]()
+    for step in steps:
+        if step is None:
+            slot = columns.take()
+            assert slot not in taken
+            columns.states[slot] = RUN
+            taken.append(slot)
+        elif taken:
+            columns.give_back(taken.pop(step % len(taken)))
+    assert {slot for slot, state in enumerate(columns.states) if state != FREE} == set(taken)
+    assert sorted([*columns.free, *taken]) == list(range(len(columns)))
+
+
+def test_a_slot_forgets_its_row() -> None:
+    columns = RowColumns()
+    slot = columns.take()
+    columns.states[slot], columns.bodies[slot] = HELD, b"body"
+    columns.homes[slot] = columns.updates[slot] = 5
+    columns.tries[slot], columns.extras[slot] = Tries(1), Extras(lane=b"l")
+    columns.give_back(slot)
+    assert (columns.states[slot], columns.bodies[slot]) == (FREE, b"")
+    assert not (columns.homes or columns.updates or columns.tries or columns.extras)
+    assert columns.take() == slot
+
+
+def test_what_few_rows_have_goes_alone() -> None:
+    columns = RowColumns()
+    slot, other = columns.take(), columns.take()
+    columns.bodies[slot] = b"body"
+    for one in (slot, other):
+        columns.tries[one] = Tries(1)
+    columns.forget_rare(slot)
+    assert (columns.bodies[slot], columns.tries) == (b"body", {other: Tries(1)})
+
+
+def test_slots_that_a_log_names_are_made_and_counted_at_its_end() -> None:
+    columns = RowColumns()
+    columns.grow(10)
+    columns.grow(3)
+    columns.states[1] = columns.states[9] = RUN
+    assert (len(columns), len(columns.ids), len(columns.bodies), columns.free) == (10, 10, 10, [])
+    columns.count_free()
+    assert [columns.take() for _ in range(8)] == [0, 2, 3, 4, 5, 6, 7, 8]
+    assert columns.take() == 10

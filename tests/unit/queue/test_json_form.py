@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.core.errors import BadInput
+from headwater.queue.answers import ShownClaim, ShownRow
+from headwater.queue.json_form import (
+    data_bytes,
+    data_of,
+    is_list,
+    key_bytes,
+    key_in_path,
+    path_key,
+    read_date,
+    read_row,
+    read_rows,
+    send_rows,
+    show_claim,
+    show_date,
+    show_row,
+)
+from headwater.queue.row import BINARY, JSON, NewRow, Row
+from headwater.queue.values import ClaimedRow
+
+ROW = Row(65_536, b"k", b'{"n":1.10}', JSON, 10, 1_700_000_000_123, 1_700_000_000_124, 0, "W")
+DATES = st.integers(1, 253_402_300_799_999)
+
+
+def test_rows_are_read_as_they_were_sent() -> None:
+    rows = [
+        NewRow(key=b"a"),
+        NewRow(key=b"\xff", data=b"\x00", form=BINARY, priority=0),
+        NewRow(key=b"c", data=b'{"n":1.10}', process_date=5, expiration_date=9, insertion_date=4, lane=b"x"),
+        NewRow(key=b"d", delay=1500),
+    ]
+    for row in rows:
+        assert read_rows(send_rows([row]), lines=False) == [row]
+    assert read_rows(send_rows(rows), lines=False) == rows
+    assert read_rows(b"".join(send_rows([row]) + b"\n\n" for row in rows), lines=True) == rows
+    assert is_list(b" [", lines=False)
+    assert is_list(b"{", lines=True)
+    assert not is_list(b"{", lines=False)
+
+
+def test_digits_stay_and_line_ends_go() -> None:
+    (row,) = read_rows(b'{"key": "k", "data": {"n": 1.10,\n "t": "a\\nb"}}', lines=False)
+    assert row.data == b'{"n": 1.10, "t": "a\\nb"}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{}", b'{"key": ""}', b'{"key": null}', b'{"key": 5}', b'{"key": "k", "data": }', b'{"key": "k", "x": 1}', b'{"key": "\xff"}',
+     b'{"key": "k", "priority": 1.5}', b'{"key": "k", "data": {"$binary": "?"}}', b'{"key": "k", "data": {"$binary": "AA==", "b": 1}}',
+     b'{"key": "k", "delay": "5"}', b'{"key": "k", "process_date": "soon"}', b'[{"key": "k"}, 5]', b'"k"'],
+)  # fmt: skip
+def test_what_is_no_row_is_bad_input(body: bytes) -> None:
+    with pytest.raises(BadInput):
+        read_rows(body, lines=False)
+    with pytest.raises(BadInput, match=r"Line 2|not UTF-8 at byte 25"):
+        read_rows(b'{"key": "good"}\n' + (body.replace(b"\n", b"") or b"x"), lines=True)
+
+
+@given(DATES, DATES, st.binary(min_size=1), st.binary())
+def test_a_row_is_read_as_it_was_shown(first: int, second: int, key: bytes, data: bytes) -> None:
+    row = Row(
+        7, key, data, BINARY, 0, first, second, first, "P", second, 3, 4, 5, lane=key, error="e", worker="w", group="g", follow_up=True
+    )
+    written = msgspec.json.encode(show_claim(ClaimedRow(row, "t", second)))
+    shown = msgspec.json.decode(written, type=ShownClaim)
+    assert read_row(shown) == msgspec.structs.replace(row, lease_until=second)
+
+
+def test_a_plain_row_has_the_ten_columns() -> None:
+    assert msgspec.json.encode(show_row(ROW)) == (
+        b'{"id":65536,"key":"k","data":{"n":1.10},"priority":10,"insertion_date":"2023-11-14T22:13:20.123Z",'
+        b'"process_date":"2023-11-14T22:13:20.124Z","expiration_date":null,"status":"W","start_processing_date":null,"timeout_counter":0}'
+    )
+    assert msgspec.json.decode(msgspec.json.encode(show_row(ROW)), type=ShownRow).id == 65_536
+
+
+def test_dates() -> None:
+    assert show_date(0) is None
+    assert (
+        read_date("1970-01-01T00:00:01Z", "d") == read_date(1000, "d") == read_date(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), "d") == 1000
+    )
+    for wrong in (True, 1.5, "soon", "2026-01-01", datetime(2026, 1, 1), -1, 10**18):
+        with pytest.raises(BadInput):
+            read_date(wrong, "d")
+
+
+def test_values_of_python() -> None:
+    assert key_bytes("ä") == "ä".encode()
+    assert data_bytes({"n": 1}) == (b'{"n":1}', JSON)
+    assert data_bytes(b"x") == (b"x", BINARY)
+    assert data_of(b'{"n":1}', JSON) == {"n": 1}
+    for wrong in ("", b"", 5, "\ud800"):
+        with pytest.raises(BadInput):
+            key_bytes(wrong)
+    for key in (b"k", b"\xff", b'{"$binary"'):
+        assert key_in_path(path_key(key)) == key
