@@ -162,7 +162,8 @@ def verify(region: RegionName, at: At) -> None:
     text = f"Region {region_named(region)} is as its log tells: {counted(found.tables, 'table')}, "
     at.answered(
         found,
-        f"{text}{counted(found.live, 'live payload')}, compared with {_compared(found.compared)}, {counted(found.records, 'record')}.",
+        f"{text}{counted(found.live, 'live payload')}, compared with {_compared(found.compared)}, {counted(found.records, 'record')}."
+        + "".join(f"\nA snapshot was not used: {problem}." for problem in found.problems),
     )
 
 

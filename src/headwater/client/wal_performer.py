@@ -278,13 +278,13 @@ class WalPerformer:
 
     async def statistics(self, request: RegionRequest) -> answers.RegionStatistics:
         region, view = self.opened(request.namespace, request.region), await self._view(request)
-        recovered = None if region is not None else await self._recovered(request)
-        counts = region.look(StateCounts) if region is not None else StateCounts(recovered.meta if recovered is not None else RegionMeta())
-        stored = [] if recovered is None else snapshot_states(recovered)
-        if region is not None:
-            stored = [answers.SnapshotState(first=one.first, last=one.last, watermark=one.watermark) for one in region.snapshots]
+        recovered = region.recovered if region is not None else await self._recovered(request)
+        counts = region.look(StateCounts) if region is not None else StateCounts(recovered.meta)
+        stored = snapshot_states(recovered.snapshots if region is None else region.snapshots)
         owner = "this process" if region is not None else await asyncio.to_thread(self._owner, view)
-        return await asyncio.to_thread(lambda: statistics(view, counts, recovered=recovered, snapshots=stored, owner=owner))
+        return await asyncio.to_thread(
+            lambda: statistics(view, counts, recovered=recovered, snapshots=stored, owner=owner, open=region is not None)
+        )
 
     def _owner(self, view: RegionView) -> str:
         """Who owns a region of the directory; "" where nobody does, or where only the brokers know."""
