@@ -81,7 +81,11 @@ class Log(ABC):
 
     @abstractmethod
     def topics(self) -> list[Topic]:
-        """Every topic, sorted by name."""
+        """Every topic, sorted by name. Errors: `Damaged` where one cannot be described: `topic_names` names it."""
+
+    def topic_names(self) -> list[str]:
+        """The names of all topics, sorted, also of those that cannot be described."""
+        return [topic.name for topic in self.topics()]
 
     @abstractmethod
     def topic(self, name: str) -> Topic:

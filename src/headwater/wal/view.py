@@ -17,7 +17,7 @@ from headwater.wal.bounds import SequenceRange
 from headwater.wal.entries import LogEntry, PayloadReader, table_places
 from headwater.wal.layout import MAX_ID
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
-from headwater.wal.region_list import known_region, region_list
+from headwater.wal.region_list import found_regions, known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.sizes import mean_sizes
@@ -130,8 +130,21 @@ def snapshot_states(stored: Iterable[StoredSnapshot]) -> list[SnapshotState]:
 
 
 def region_summaries(log: Log, namespace: str | None) -> list[RegionSummary]:
-    """Every region, or those of a namespace, with the bounds of their logs. Blocking."""
-    return [region_summary(log, topics) for topics, _ in region_list(log, namespace)]
+    """Every region, or those of a namespace, with the bounds of their logs. One that is damaged hides no other. Blocking."""
+    return [
+        _summary(log, topics) if isinstance(topic, Topic) else _broken(topics, topic) for topics, topic in found_regions(log, namespace)
+    ]
+
+
+def _summary(log: Log, topics: RegionTopics) -> RegionSummary:
+    try:
+        return region_summary(log, topics)
+    except Damaged as error:
+        return _broken(topics, error)
+
+
+def _broken(topics: RegionTopics, error: Damaged) -> RegionSummary:
+    return RegionSummary(namespace=topics.namespace, region=topics.region, start=0, end=0, problem=str(error))
 
 
 def region_summary(log: Log, topics: RegionTopics) -> RegionSummary:

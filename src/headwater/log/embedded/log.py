@@ -101,6 +101,11 @@ class EmbeddedLog(Log):
         mark_engine(self.data, self._files, "embedded")
         self._reserve.fill()
 
+    def topic_names(self) -> list[str]:
+        self._open()
+        with explaining(self.data, reading=True):
+            return list(self._topics.names())
+
     def topics(self) -> list[Topic]:
         self._open()
         with explaining(self.data, reading=True):

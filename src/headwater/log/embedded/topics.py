@@ -102,6 +102,10 @@ class EmbeddedTopics:
             return []
         return [topic for topic in map(self._load, sorted(self._names())) if topic is not None]
 
+    def names(self) -> Sequence[str]:
+        """Those of all topics, sorted, also of those whose description is lost or rotten."""
+        return [name for name in sorted(self._names()) if (self.folder / name / NAME).exists() or self._opened(name)]
+
     def _names(self) -> Iterator[str]:
         if self.folder.is_dir():
             yield from (path.name for path in self.folder.iterdir() if path.name[0].isalnum() and path.is_dir())
@@ -224,6 +228,8 @@ class EmbeddedTopics:
             raise self._rotten(name, "fails its checksum")
         if left := self._opened(name, least=topic.partitions):
             raise self._rotten(name, f"tells of {topic.partitions} partitions, but partition {left[-1]} has files")
+        if topic.name != name and self._generation(name) not in ("", topic.generation):
+            raise self._rotten(name, f"belongs to {topic.name}: it was copied or swapped")
         # A copied folder keeps another name. The manifests in it tell whose they are, and no part knows it: it has no owner.
         settings = topic.settings if topic.name == name else msgspec.structs.replace(topic.settings, owner="")
         return msgspec.structs.replace(topic, name=name, settings=owned(name, settings))
