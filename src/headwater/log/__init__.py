@@ -139,11 +139,14 @@ class Log(ABC):
         encode(records, now=0, limit=self.topic(topic).settings.max_record)
 
     @abstractmethod
-    def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
+    def claim(self, topic: str, partition: int, *, part: str = "", claimant: str = "") -> Writer:
         """Become the only writer of a partition. Every earlier Writer of it gets `Fenced` from now on, in any process.
 
         An append without a Writer gets `Fenced`, too (embedded), or is taken and does not count (kafka: `headwater.log.epochs`).
         `delete_before` and `compact` of the log get `Fenced`. A claim outlives its process: only the next claim ends it.
+
+        `claimant`: an id of the caller's. Kafka keeps it with the claim (`headwater.log.epochs.CLAIMANT`), so that one whose claim had an
+        unknown outcome finds out whether the newest claim is its own.
         """
 
     @abstractmethod
