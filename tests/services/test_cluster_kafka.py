@@ -11,10 +11,12 @@ import pytest
 
 from headwater.cluster import OwnedPartition
 from headwater.cluster.kafka import KafkaOwnership
-from headwater.core.errors import Fenced, NotOwner
+from headwater.core.errors import Fenced, NotOwner, Timeout
 from headwater.log import Record
 from headwater.log.epochs import Epochs
 from headwater.log.kafka.log import KafkaLog
+from headwater.log.kafka.partition import KafkaPartition
+from headwater.log.kafka.writer import KafkaWriter
 from headwater.testing.cluster_contract import owned_by, until
 from headwater.testing.log_ground import counted, fresh
 
@@ -25,6 +27,8 @@ import sys
 from headwater.cluster.kafka import KafkaOwnership
 from headwater.log import Record
 from headwater.log.kafka.log import KafkaLog
+from headwater.log.kafka.partition import KafkaPartition
+from headwater.log.kafka.writer import KafkaWriter
 
 servers, topic, group = sys.argv[1:]
 owned = KafkaOwnership(KafkaLog(servers), group=group, address="http://other:1", session=6.0).own(topic, 0)
@@ -92,3 +96,46 @@ def test_partitions_move_to_a_new_member_after_they_were_passed_on_and_the_other
             for number in {0, 1, 2, 3} - gone:
                 owned[number].writer.append([Record(b"k", b"one")])
             assert [partition.lost for partition in owned] == [number in gone for number in range(4)]
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_claim_of_unknown_outcome_does_not_fence_its_own_owner(log: KafkaLog, monkeypatch: pytest.MonkeyPatch, arrives: bool) -> None:
+    topic, group = log.create_topic(fresh("owned")).name, fresh("owners")
+    with KafkaOwnership(log, group=group, session=6.0) as here:
+        owned = owned_by(here, topic)
+        owned.writer.append([Record(b"k", b"a")])
+        with monkeypatch.context() as patch:
+            fail(patch, arrives=arrives)
+            for _ in range(2):
+                with pytest.raises(Timeout):
+                    owned.renew()
+        owned.renew().append([Record(b"k", b"b")])
+    assert [record.value for record in counted(log, topic, epochs=Epochs())] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_one_who_took_over_after_a_claim_of_unknown_outcome_keeps_the_partition(
+    log: KafkaLog, kafka: str, monkeypatch: pytest.MonkeyPatch, arrives: bool
+) -> None:
+    """Where the claim has not arrived, the other one's has the same epoch: both saw the same end."""
+    topic, group = log.create_topic(fresh("owned")).name, fresh("owners")
+    with KafkaOwnership(log, group=group, session=6.0) as here, KafkaLog(kafka) as there, KafkaOwnership(there, group=group) as other:
+        owned = owned_by(here, topic)
+        owned.writer.append([Record(b"k", b"a")])
+        with monkeypatch.context() as patch:
+            fail(patch, arrives=arrives)
+            with pytest.raises(Timeout):
+                owned.renew()
+        taken = other.own(topic, 0, take_over=True)
+        with pytest.raises(Fenced):
+            owned.renew()
+        taken.writer.append([Record(b"k", b"b")])
+
+
+def fail(patch: pytest.MonkeyPatch, *, arrives: bool) -> None:
+    """No claim is known to be there: its record arrives, or not."""
+
+    def late(*_: object) -> None:
+        raise Timeout("The brokers do not answer.")
+
+    patch.setattr(KafkaWriter if arrives else KafkaPartition, "_see" if arrives else "send", late)

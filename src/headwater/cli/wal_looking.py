@@ -21,7 +21,7 @@ from headwater.wire.ranges import read_range
 
 if TYPE_CHECKING:
     from headwater.client.blocking import Blocking
-    from headwater.wal.answers import RegionStatistics
+    from headwater.wal.answers import RegionStatistics, RegionSummary
     from headwater.wal.entries import LogEntry
 
 _NOTHING_FOUND = 10
@@ -48,8 +48,10 @@ def regions(
             [
                 (f"{one.namespace}/{one.region}", str(one.start), str(one.end), one.settings["segment"], one.settings["max_record"])
                 for one in found
+                if not one.problem
             ],
         )
+        _print_problems(found)
     else:
         typer.echo(f"There are no regions. `{at.command('wal create REGION')}` makes one.", err=True)
 
@@ -162,7 +164,8 @@ def verify(region: RegionName, at: At) -> None:
     text = f"Region {region_named(region)} is as its log tells: {counted(found.tables, 'table')}, "
     at.answered(
         found,
-        f"{text}{counted(found.live, 'live payload')}, compared with {_compared(found.compared)}, {counted(found.records, 'record')}.",
+        f"{text}{counted(found.live, 'live payload')}, compared with {_compared(found.compared)}, {counted(found.records, 'record')}."
+        + "".join(f"\nA snapshot was not used: {problem}." for problem in found.problems),
     )
 
 
@@ -170,7 +173,15 @@ def _statistics(hw: Blocking, region: str | None) -> list[RegionStatistics]:
     if region is not None:
         named = region_named(region)
         return [hw.wal(named.namespace)[named.region].statistics()]
-    return [hw.wal(one.namespace)[one.region].statistics() for one in hw.wal.regions()]
+    found = hw.wal.regions()
+    _print_problems(found)
+    return [hw.wal(one.namespace)[one.region].statistics() for one in found if not one.problem]
+
+
+def _print_problems(found: Iterable[RegionSummary]) -> None:
+    for one in found:
+        if one.problem:
+            typer.echo(f"Region {one.namespace}/{one.region} cannot be shown: {one.problem}", err=True)
 
 
 def _words(one: RegionStatistics) -> Iterable[tuple[str, str]]:

@@ -16,7 +16,7 @@ from headwater.client.local import LocalLog
 from headwater.client.wal_events import RegionFollower
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, HeadwaterError, UnknownTable
+from headwater.core.errors import Closed, Damaged, HeadwaterError, UnknownTable
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log import Log, Topic
@@ -28,7 +28,7 @@ from headwater.wal.namespaces import check_change
 from headwater.wal.recovery import Recovered
 from headwater.wal.region import Region
 from headwater.wal.region_deletion import check_deletable
-from headwater.wal.region_list import known_region, region_list
+from headwater.wal.region_list import found_regions, known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics, region_of, region_owner
 from headwater.wal.requests import RegionRequest
@@ -140,11 +140,11 @@ class WalPerformer:
                 raise outcome
 
     async def _serve(self) -> None:
-        log, found = await self._log.open(), list[tuple[RegionTopics, Topic]]()
+        log, found = await self._log.open(), list[tuple[RegionTopics, Topic | Damaged]]()
         # On Kafka a region is owned by whom its calls come to first: opening all of them would take them from other servers' reach.
         if log.engine == "embedded":
             try:
-                found = await asyncio.to_thread(region_list, log)
+                found = await asyncio.to_thread(found_regions, log)
             except HeadwaterError as error:
                 _logger.warning("The regions were not listed, and are opened with their first call: %s", error)
         turns = asyncio.Semaphore(_AT_ONCE)
@@ -278,13 +278,13 @@ class WalPerformer:
 
     async def statistics(self, request: RegionRequest) -> answers.RegionStatistics:
         region, view = self.opened(request.namespace, request.region), await self._view(request)
-        recovered = None if region is not None else await self._recovered(request)
-        counts = region.look(StateCounts) if region is not None else StateCounts(recovered.meta if recovered is not None else RegionMeta())
-        stored = [] if recovered is None else snapshot_states(recovered)
-        if region is not None:
-            stored = [answers.SnapshotState(first=one.first, last=one.last, watermark=one.watermark) for one in region.snapshots]
+        recovered = region.recovered if region is not None else await self._recovered(request)
+        counts = region.look(StateCounts) if region is not None else StateCounts(recovered.meta)
+        stored = snapshot_states(recovered.snapshots if region is None else region.snapshots)
         owner = "this process" if region is not None else await asyncio.to_thread(self._owner, view)
-        return await asyncio.to_thread(lambda: statistics(view, counts, recovered=recovered, snapshots=stored, owner=owner))
+        return await asyncio.to_thread(
+            lambda: statistics(view, counts, recovered=recovered, snapshots=stored, owner=owner, open=region is not None)
+        )
 
     def _owner(self, view: RegionView) -> str:
         """Who owns a region of the directory; "" where nobody does, or where only the brokers know."""

@@ -17,6 +17,7 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, OwnedTopic, Timeout
 from headwater.core.ids import Ids, random_id
 from headwater.log import Log, Writer
+from headwater.log.epochs import claimant_of, earliest_offset
 from headwater.log.kafka.brokers import Brokers
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ _MARK = "headwater"
 class KafkaOwned(OwnedPartition):
     """Owned until the group assigns it to another member, or another process takes over."""
 
-    def __init__(self, ownership: KafkaOwnership, writer: Writer, part: str) -> None:
+    def __init__(self, ownership: KafkaOwnership, writer: Writer, *, part: str, claimant: str) -> None:
+        """`claimant`: the id under which it has claimed the partition."""
         self.topic, self.partition, self.writer = writer.topic, writer.partition, writer
-        self.part, self._ownership, self.gone = part, ownership, False
+        self.part, self.claimant, self._ownership, self.gone = part, claimant, ownership, False
 
     @property
     def lost(self) -> bool:
@@ -74,7 +76,7 @@ class KafkaOwnership(Ownership):
         self._brokers = Brokers(log.address.servers, client=log.address.client, clock=self._clock, timeout=timeout)
         self._name = "|".join((_MARK, socket.gethostname(), str(os.getpid()), address, ids()))
         self._admin = self._brokers.admin()
-        self._session = session
+        self._session, self._ids = session, ids
         self._consumer = self._brokers.member(group=group, name=self._name, session=session)
         self._changed = threading.Condition()
         self._wanted: set[str] = set()
@@ -89,7 +91,7 @@ class KafkaOwnership(Ownership):
     def own(self, topic: str, partition: int, *, take_over: bool = False, part: str = "") -> KafkaOwned:
         self._check()
         self._log.bounds(topic, partition)
-        place = (topic, partition)
+        place, claimant = (topic, partition), self._ids()
         with self._changed:
             if place in self._owned:
                 return self._owned[place]
@@ -97,7 +99,7 @@ class KafkaOwnership(Ownership):
         try:
             if not take_over:
                 self._wait_until_given(place)  # 2. the group assigns the partition
-            writer = self._log.claim(topic, partition, part=part)  # 3. fence the previous owner
+            writer = self._log.claim(topic, partition, part=part, claimant=claimant)  # 3. fence the previous owner
         except OwnedTopic:  # the group must not keep the partition for a member that cannot claim it
             self._leave(topic)
             raise
@@ -105,7 +107,7 @@ class KafkaOwnership(Ownership):
             self._check()
             if not take_over and place not in self._given:
                 raise not_owner(topic, partition, None)  # 4. the group has assigned it to another member, whose claim will be newer
-            return self._owned.setdefault(place, KafkaOwned(self, writer, part))
+            return self._owned.setdefault(place, KafkaOwned(self, writer, part=part, claimant=claimant))
 
     def _wait_until_given(self, place: Place) -> None:
         deadline = self._clock.monotonic() + self._timeout
@@ -134,12 +136,27 @@ class KafkaOwnership(Ownership):
 
     def renew(self, owned: KafkaOwned) -> Writer:
         """`KafkaOwned.renew`. An owner that took over from a living one is not the group's: only its claim, if it is the newest, counts."""
-        if owned.gone or self._log.epoch(owned.topic, owned.partition) != owned.writer.epoch:
+        if owned.gone or not self._is_newest(owned):
             raise lost_to_another(owned.topic, owned.partition)
-        owned.writer = self._log.claim(owned.topic, owned.partition, part=owned.part)
+        owned.writer = self._log.claim(owned.topic, owned.partition, part=owned.part, claimant=owned.claimant)
         if owned.gone:
             raise lost_to_another(owned.topic, owned.partition)
         return owned.writer
+
+    def _is_newest(self, owned: KafkaOwned) -> bool:
+        """Whether the newest claim is this owner's: that of its writer, or one of an earlier `renew` that failed after it had arrived.
+
+        The epoch of such a claim proves nothing: another process that has seen the same end claims with the same one, and the first wins.
+        """
+        epoch = self._log.epoch(owned.topic, owned.partition)
+        if epoch == owned.writer.epoch:
+            return True
+        at = max(earliest_offset(epoch), self._log.bounds(owned.topic, owned.partition).start)
+        while records := self._log.read(owned.topic, owned.partition, at):
+            if (claimant := claimant_of(records, epoch)) is not None:
+                return claimant == owned.claimant
+            at = (records[-1].offset or 0) + 1
+        return False
 
     def release(self, owned: KafkaOwned) -> None:
         """`KafkaOwned.release`."""

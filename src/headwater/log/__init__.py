@@ -81,7 +81,11 @@ class Log(ABC):
 
     @abstractmethod
     def topics(self) -> list[Topic]:
-        """Every topic, sorted by name."""
+        """Every topic, sorted by name. Errors: `Damaged` where one cannot be described: `topic_names` names it."""
+
+    def topic_names(self) -> list[str]:
+        """The names of all topics, sorted, also of those that cannot be described."""
+        return [topic.name for topic in self.topics()]
 
     @abstractmethod
     def topic(self, name: str) -> Topic:
@@ -135,11 +139,14 @@ class Log(ABC):
         encode(records, now=0, limit=self.topic(topic).settings.max_record)
 
     @abstractmethod
-    def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
+    def claim(self, topic: str, partition: int, *, part: str = "", claimant: str = "") -> Writer:
         """Become the only writer of a partition. Every earlier Writer of it gets `Fenced` from now on, in any process.
 
         An append without a Writer gets `Fenced`, too (embedded), or is taken and does not count (kafka: `headwater.log.epochs`).
         `delete_before` and `compact` of the log get `Fenced`. A claim outlives its process: only the next claim ends it.
+
+        `claimant`: an id of the caller's. Kafka keeps it with the claim (`headwater.log.epochs.CLAIMANT`), so that one whose claim had an
+        unknown outcome finds out whether the newest claim is its own.
         """
 
     @abstractmethod

@@ -39,6 +39,7 @@ from headwater.log.record import Header, Record
 CLAIM = "headwater.claim"
 EPOCH = "headwater.epoch"
 LENT = "headwater.lent"
+CLAIMANT = "headwater.claimant"  # of a claim: an id of the one who made it. It decides nothing here
 _U64 = struct.Struct(">Q")
 _TOPIC_BITS = 16
 _HIGHEST = 1 << 64 - _TOPIC_BITS
@@ -98,6 +99,19 @@ def marks(headers: Iterable[Header]) -> tuple[int | None, int | None]:
 def epoch_at(end: int, generation: str) -> int:
     """The epoch of a claim on a partition that ends at `end`. `generation`: `Topic.generation`."""
     return end + 1 << _TOPIC_BITS | zlib.crc32(generation.encode()) & (1 << _TOPIC_BITS) - 1
+
+
+def claimant_of(records: Iterable[Record], epoch: int) -> str | None:
+    """The id that the first claim of `epoch` among these records has, "" for one without; None where they hold no such claim."""
+    for record in records:
+        if record.key is None and record.value is None and (CLAIM, mark(epoch)) in record.headers:
+            return next(((value or b"").decode(errors="replace") for name, value in record.headers if name == CLAIMANT), "")
+    return None
+
+
+def earliest_offset(epoch: int) -> int:
+    """No claim of this epoch lies before this offset."""
+    return max(0, (epoch >> _TOPIC_BITS) - 1)
 
 
 def highest_before(end: int) -> int:

@@ -138,13 +138,13 @@ class OrderedAppender(Appender):
         return _shares(waiting, offsets)
 
 
-def not_tried(failure: Exception) -> Exception:
-    """The error of calls queued after a failed batch. Their records were certainly not appended."""
+def not_tried(failure: Exception, hint: str = "Read the end of the partition, then append them again through a new appender.") -> Exception:
+    """The error of calls queued after a failed batch. Their records were certainly not appended. `hint`: what to do."""
     if isinstance(failure, HeadwaterError) and not isinstance(failure, OutcomeUnknown):
         return failure
     error = Unavailable(
         f"These records were not appended, because an append before them failed: {failure}",
-        hint="Read the end of the partition, then append them again through a new appender.",
+        hint=hint,
     )
     error.__cause__ = failure
     return error

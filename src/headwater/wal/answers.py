@@ -10,13 +10,14 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RegionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A region, and the offsets that its log keeps: from `start` up to, not including, `end`."""
+    """A region, and the offsets that its log keeps: from `start` up to, not including, `end`. `problem`: why nothing else is known of it."""
 
     namespace: str
     region: int
     start: Count
     end: Count
     settings: dict[str, str] = {}
+    problem: str = ""
 
 
 class TableState(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +47,8 @@ class RegionStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What a region holds. Bytes of `live` and `pinned` are about right: by the mean size of some records.
 
     `safe`: nothing below this offset is needed. `pinned`: the records that are kept because of one table alone, see `why`. `open`: the
-    process that answered owns it. `owner`: who owns it, where that is known. `bytes`: of its log on disk; null on Kafka.
+    process that answered owns it. `owner`: who owns it, where that is known. `bytes`: of its log on disk; null on Kafka. `problems`: why
+    snapshots could not be used when the state was recovered.
     """
 
     namespace: str
@@ -162,13 +164,14 @@ class RegionDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegionVerified(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored state is the one that the log tells."""
+    """The stored state is the one that the log tells. `problems`: why other snapshots could not be used."""
 
     tables: Count
     live: Count
     watermark: Count
     compared: Literal["full scan", "older snapshot"]
     records: Count
+    problems: list[str] = []
 
 
 class PinningTable(msgspec.Struct, frozen=True, kw_only=True):

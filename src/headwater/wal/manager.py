@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from random import Random
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from headwater.wal.unpinning import tables_to_move
 from headwater.wal.view import StateCounts
 from headwater.wal.why import pins_of, why
 
+_logger = logging.getLogger("headwater.wal")
 T = TypeVar("T")
 OnPin = Callable[[PinnedLog], None]
 Owners = Callable[[], Ownership]
@@ -139,6 +141,8 @@ class RegionManager:
         owners = await asyncio.to_thread(self._ready, topics)
         region = await open_region(self._log, owners, topics, take_over=take_over, accept_loss=accept_loss)
         self._metrics.recovered(region.recovered.records, self._clock.monotonic() - began)
+        for problem in region.recovered.problems:
+            _logger.warning("A snapshot of region %s was not used: %s.", topics, problem)
         mean = await asyncio.to_thread(mean_sizes, self._log, topics.data)
         policy = SnapshotPolicy(region, self._settings, timers=self._timers, clock=self._clock, metrics=self._metrics)
         period = self._log.topic(topics.data).settings.period if self._log.engine == "embedded" else 0  # brokers roll on their own

@@ -1,6 +1,6 @@
 """The state of a region after a crash (rule P5): the newest whole snapshot, and the records behind it.
 
-1. Read the snapshots of the meta topic, the newest first. One that is damaged is passed over and told.
+1. Read the snapshots of the meta topic, the newest first. One that is damaged, or of another data topic, is passed over and told.
 2. Restore it, and apply the records of the data topic from its watermark on.
 3. Without a whole snapshot, apply all records, which is right only where the log still begins at 0. Else `MetaLost`.
 """
@@ -246,7 +246,8 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapshot, RegionMeta]], list[str]]:
-    """The whole snapshots, the newest first; and what is wrong with the others."""
+    """The whole snapshots of this log, the newest first; and what is wrong with the others."""
+    generation = log.topic(topics.data).generation
     good: list[tuple[StoredSnapshot, RegionMeta]] = []
     problems: list[str] = []
     try:
@@ -259,7 +260,10 @@ def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapsho
             if problem:
                 raise MalformedRecord(problem)
             found = [chunk for _, chunk in chunks]
-            if found[0].count:  # others hold no map
+            if found[0].generation not in ("", generation):  # its offsets mean nothing here, whether or not they fit
+                of = f"generation {found[0].generation}, and this one is {generation}"
+                problems.append(f"the one at {first} is of another topic {topics.data}, of {of}")
+            elif found[0].count:  # others hold no map
                 good.append((StoredSnapshot(first, chunks[-1][0], found[0].watermark), joined(found)))
         except MalformedRecord as error:
             problems.append(f"the one at {first} is damaged: {error}" if first >= 0 else str(error))

@@ -31,7 +31,6 @@ from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_observer import RegionObserver
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import RegionWriter
-from headwater.wal.snapshot import encode_snapshot
 from headwater.wal.snapshots import KEPT, SnapshotStore
 from headwater.wal.table_scan import scan_payloads
 
@@ -259,7 +258,7 @@ class Region:
         """The state as a snapshot's chunks, and its watermark."""
         with self._writer.locked:  # for as long as a copy takes: every write waits for it
             meta = self._writer.meta.copied()
-        return encode_snapshot(meta, self._snapshots.chunk), meta.watermark
+        return self._snapshots.encoded(meta), meta.watermark
 
     def _store(self, chunks: Sequence[bytes], watermark: int, began: float) -> StoredSnapshot:
         stored = self._snapshots.store(chunks, watermark)
@@ -367,7 +366,7 @@ def _opened(
         recovered = recover(log, topics, accept_loss=accept_loss)
         snapshots = SnapshotStore(log, writer, topics, recovered.snapshots)
         for _ in range(KEPT if recovered.accepted else 0):  # nothing else tells the state that was accepted
-            snapshots.store(encode_snapshot(recovered.meta, snapshots.chunk), recovered.meta.watermark)
+            snapshots.store(snapshots.encoded(recovered.meta), recovered.meta.watermark)
         return owned, snapshots, recovered
     except BaseException:
         owned.release()

@@ -19,6 +19,7 @@ OVERHEAD = 64  # bytes of a record beside its key and its value, the header of K
 _ENTRY = RecordKind.ENTRY
 _FREEING = frozenset((RecordKind.MARK, RecordKind.DROP))
 _SMALL = 64 << 10  # bytes of a batch with a mark that may be written to a full disk
+_AGAIN = "Write again: the region reads its end first."  # what a region does after a failed append, before the next call
 _Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[int]"]  # one object for each call: all that wait are looked at by `gc`
 
 
@@ -89,7 +90,7 @@ class RegionAppender(CommitThread[_Queued]):
         Raises `TooLarge`, `Closed`, and the failure of a call before: nothing was queued. Errors of the future: as for `OrderedAppender`.
         """
         if self.failure is not None:
-            raise not_tried(self.failure)
+            raise not_tried(self.failure, _AGAIN)
         if self._stopping:
             raise Closed("The region has been closed.", hint="Open it again.")
         if len(value) > self._limit:
@@ -114,7 +115,7 @@ class RegionAppender(CommitThread[_Queued]):
         del self._queue[: len(values)]
         changes = RegionChanges(kinds, tables, sequences, counts)
         if self.failure is not None:  # queued after it, or at the moment of its failure
-            self._tell(self._fail, futures, changes, not_tried(self.failure))
+            self._tell(self._fail, futures, changes, not_tried(self.failure, _AGAIN))
             return
         try:
             frees = not _FREEING.isdisjoint(kinds) and _size(values) <= _SMALL

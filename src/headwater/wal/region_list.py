@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from headwater.core.errors import RegionNotFound, UnknownTopic
+from headwater.core.errors import Damaged, RegionNotFound, UnknownTopic
 from headwater.core.spelling import meant
 from headwater.log import Log, Topic
 from headwater.wal.region_topics import PART, RegionTopics, region_of
 
 
 def region_list(log: Log, namespace: str | None = None) -> list[tuple[RegionTopics, Topic]]:
-    """Every region, or those of a namespace, in order, each with its data topic. Blocking."""
+    """Every region, or those of a namespace, in order, each with its data topic. Blocking. Errors: `Damaged` where a topic cannot be described."""
     found = [(region, topic) for topic in log.topics() if topic.settings.owner == PART and (region := region_of(topic.name)) is not None]
     return sorted(
         (pair for pair in found if namespace is None or pair[0].namespace == namespace),
         key=lambda pair: (pair[0].namespace, pair[0].region),
     )
+
+
+def found_regions(log: Log, namespace: str | None = None) -> list[tuple[RegionTopics, Topic | Damaged]]:
+    """As `region_list`, with the damage instead of the topic where one of a region's topics cannot be described. Blocking."""
+    try:
+        return list(region_list(log, namespace))
+    except Damaged:
+        pass
+    found: dict[RegionTopics, Topic | Damaged] = {}
+    for name in log.topic_names():
+        region = region_of(name) or region_of(name.replace("_meta_", "_data_"))
+        if region is None or isinstance(found.get(region), Damaged) or namespace not in (None, region.namespace):
+            continue
+        try:
+            topic = log.topic(name)
+            if topic.settings.owner == PART and name == region.data:
+                found[region] = topic
+        except Damaged as error:
+            found[region] = error
+        except UnknownTopic:  # deleted meanwhile
+            continue
+    return sorted(found.items(), key=lambda pair: (pair[0].namespace, pair[0].region))
 
 
 def known_region(log: Log, topics: RegionTopics) -> Topic:
@@ -25,7 +47,7 @@ def known_region(log: Log, topics: RegionTopics) -> Topic:
             return topic
     except UnknownTopic:
         pass
-    near = meant(str(topics), (str(one) for one, _ in region_list(log)))
+    near = meant(str(topics), (str(one) for one, _ in found_regions(log)))
     raise RegionNotFound(
         f"There is no region {topics}.",
         hint=f"{f'Did you mean {near}? ' if near else ''}Create it with `headwater wal create {topics}`, or list regions with "

@@ -1,11 +1,14 @@
 """A snapshot of a region's state, as records of its meta topic: the protobuf of the WAL on Kafka, with further fields.
 
-    RegionMetaSnapshot   2 tables, repeated   3 watermark   4 epoch   5 chunk   6 chunks   7 map   8 crc32c, fixed32, always last
+    RegionMetaSnapshot   2 tables, repeated   3 watermark   4 epoch   5 chunk   6 chunks   7 map   9 generation of the data topic
+                         8 crc32c, fixed32, always last
     TableMetaData        1 table   2 next   3 marked   4 watermark   5 safe offset, absent where everything is flushed
 
 The map holds the offsets of all live payloads, table by table in the order of the tables, each as the difference to the one before it.
 A snapshot that is longer than a record may be comes in chunks, one record each. They say which one they are of how many, and a snapshot
 counts when every chunk of it is there and whole. A reader that does not know the further fields leaves them out.
+
+The generation binds a snapshot to its log: offsets mean nothing in another topic of the same name. Snapshots of before lack it.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from headwater.wal.varints import decode_column, decode_varint, encode_column, e
 
 _VERSION = b"\x00"
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5  # protobuf's wire types
-_TABLE, _WATERMARK, _EPOCH, _CHUNK, _CHUNKS, _MAP, _CRC = 2, 3, 4, 5, 6, 7, 8
-_OVERHEAD = 64  # bytes of a chunk beside its tables and its piece of the map, at the most
+_TABLE, _WATERMARK, _EPOCH, _CHUNK, _CHUNKS, _MAP, _CRC, _GENERATION = 2, 3, 4, 5, 6, 7, 8, 9
+_OVERHEAD = 64  # bytes of a chunk beside its tables, its piece of the map and the generation, at the most
 _CRC_LENGTH = 5
 _SIGNED = 1 << 63
 _NUMBERS = 5  # of a table
@@ -33,7 +36,7 @@ TableRow = tuple[int, int, int, int, int | None]  # table, next, marked, waterma
 
 
 class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One chunk, decoded. Chunks of one snapshot have the same watermark, epoch and count.
+    """One chunk, decoded. Chunks of one snapshot have the same watermark, epoch, count and generation ("" in those of before).
 
     `count` is 0 for a snapshot of the WAL on Kafka itself: it has no watermark and no map, only each table's five numbers.
     """
@@ -44,17 +47,19 @@ class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     tables: tuple[TableRow, ...]
     map: bytes
+    generation: str = ""
 
 
-def encode_snapshot(meta: RegionMeta, limit: int) -> list[bytes]:
-    """The values of the records, each of at most `limit` bytes."""
+def encode_snapshot(meta: RegionMeta, limit: int, generation: str = "") -> list[bytes]:
+    """The values of the records, each of at most `limit` bytes. `generation`: that of the data topic (`Topic.generation`)."""
     tables, ends = _tables(meta)
     columns = [table.column() for table in meta.tables.values()]
     offsets = encode_column(np.concatenate(columns) if columns else np.zeros(0, np.int64))
-    bodies = list(_bodies(tables, ends, offsets, limit - _OVERHEAD))
+    bound = _field(_GENERATION, generation.encode()) if generation else b""
+    bodies = list(_bodies(tables, ends, offsets, limit - _OVERHEAD - len(bound)))
     head = _number(_WATERMARK, meta.watermark) + _number(_EPOCH, meta.epoch)
     return [
-        _sealed(_VERSION + tables + head + _number(_CHUNK, number) + _number(_CHUNKS, len(bodies)) + piece)
+        _sealed(_VERSION + tables + head + _number(_CHUNK, number) + _number(_CHUNKS, len(bodies)) + piece + bound)
         for number, (tables, piece) in enumerate(bodies)
     ]
 
@@ -123,7 +128,7 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
         raise MalformedRecord("it has no value" if not value else f"its value has version {value[0]}; this headwater knows version 0")
     numbers: dict[int, int] = {}
     tables: list[TableRow] = []
-    offsets, further = b"", False
+    offsets, generation, further = b"", b"", False
     for field, found in _fields(value, 1):
         further = further or field > _TABLE
         if isinstance(found, int):
@@ -134,6 +139,8 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
             further = further or others  # a length that is wrong reaches over the checksum: the WAL on Kafka has no such fields
         elif field == _MAP:
             offsets = found
+        elif field == _GENERATION:
+            generation = found
     chunk, chunks = numbers.get(_CHUNK, 0), numbers.get(_CHUNKS, 0)
     if further and value[-_CRC_LENGTH:] != _sealed(value[:-_CRC_LENGTH])[-_CRC_LENGTH:]:
         raise MalformedRecord("its checksum is not that of its bytes")
@@ -146,6 +153,7 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
         count=chunks,
         tables=tuple(tables),
         map=offsets,
+        generation=generation.decode(errors="replace"),
     )
 
 
@@ -203,7 +211,7 @@ def columns(chunks: Sequence[SnapshotChunk]) -> tuple[list[TableRow], list[int],
     first = chunks[0] if chunks else None
     if first is None or [one.number for one in chunks] != list(range(first.count)):
         raise MalformedRecord("chunks of the snapshot are missing")
-    if any((one.watermark, one.epoch, one.count) != (first.watermark, first.epoch, first.count) for one in chunks):
+    if len({(one.watermark, one.epoch, one.count, one.generation) for one in chunks}) > 1:
         raise MalformedRecord("its chunks are of several snapshots")
     rows = [row for chunk in chunks for row in chunk.tables]
     if len({row[0] for row in rows}) < len(rows):

@@ -9,8 +9,9 @@ from headwater.log import Log, Writer
 from headwater.log.record import Record
 from headwater.wal.layout import MalformedRecord, encode_meta_key
 from headwater.wal.recovery import StoredSnapshot
+from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
-from headwater.wal.snapshot import columns, decode_chunk
+from headwater.wal.snapshot import columns, decode_chunk, encode_snapshot
 
 KEPT = 2
 _CHUNK = 512 << 10  # bytes of a record at the most: below what brokers take by default
@@ -24,11 +25,16 @@ class SnapshotStore:
         self._log, self._writer, self._topics = log, writer, topics
         self.stored = list(stored)  # the oldest first
         self._chunk = min(chunk, log.topic(topics.meta).settings.max_record - 128)
+        self._generation = log.topic(topics.data).generation
 
     @property
     def chunk(self) -> int:
         """The most bytes of a chunk."""
         return self._chunk
+
+    def encoded(self, meta: RegionMeta) -> list[bytes]:
+        """A state as the chunks that `store` takes, bound to the data topic."""
+        return encode_snapshot(meta, self._chunk, self._generation)
 
     def store(self, values: Sequence[bytes], watermark: int) -> StoredSnapshot:
         """Append a snapshot, read it back, and delete all but the two newest. Errors: `Fenced`; `Damaged` where it reads otherwise."""

@@ -41,6 +41,7 @@ def _verified(view: RegionView) -> RegionVerified:
         watermark=end,
         compared="full scan" if whole else "older snapshot",
         records=told.records,
+        problems=stored.problems,
     )
 
 

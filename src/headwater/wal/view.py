@@ -5,7 +5,7 @@ An owner may write and clean meanwhile. A look that it has overtaken is taken ag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from headwater.core.errors import Damaged, OffsetGone
@@ -16,8 +16,8 @@ from headwater.wal.answers import RegionRecovered, RegionStatistics, RegionSumma
 from headwater.wal.bounds import SequenceRange
 from headwater.wal.entries import LogEntry, PayloadReader, table_places
 from headwater.wal.layout import MAX_ID
-from headwater.wal.recovery import Recovered, recover
-from headwater.wal.region_list import known_region, region_list
+from headwater.wal.recovery import Recovered, StoredSnapshot, recover
+from headwater.wal.region_list import found_regions, known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.sizes import mean_sizes
@@ -97,9 +97,9 @@ class StateCounts:
 
 
 def statistics(
-    view: RegionView, counts: StateCounts, *, recovered: Recovered | None = None, snapshots: list[SnapshotState], owner: str
+    view: RegionView, counts: StateCounts, *, recovered: Recovered, snapshots: list[SnapshotState], owner: str, open: bool = False
 ) -> RegionStatistics:
-    """What a region holds. `recovered`: where this process does not own it. Blocking."""
+    """What a region holds. `recovered`: now, or when this process opened it (`open`). Blocking."""
     log, topics = view.log, view.topics
     topic, bounds, mean = view.topic(), log.bounds(topics.data, 0), mean_sizes(log, topics.data)
     pinned_from, pinned_to = counts.pins.pinned
@@ -117,21 +117,34 @@ def statistics(
         pinned_bytes=round(mean.record * (pinned_to - pinned_from)),
         bytes=content_of(log, topics.data)[0].bytes,
         snapshots=snapshots,
-        problems=[] if recovered is None else recovered.problems,
-        open=recovered is None,
+        problems=recovered.problems,
+        open=open,
         owner=owner,
         settings=show_settings(topic.settings),
     )
 
 
-def snapshot_states(recovered: Recovered) -> list[SnapshotState]:
+def snapshot_states(stored: Iterable[StoredSnapshot]) -> list[SnapshotState]:
     """The stored snapshots, the oldest first."""
-    return [SnapshotState(first=one.first, last=one.last, watermark=one.watermark) for one in recovered.snapshots]
+    return [SnapshotState(first=one.first, last=one.last, watermark=one.watermark) for one in stored]
 
 
 def region_summaries(log: Log, namespace: str | None) -> list[RegionSummary]:
-    """Every region, or those of a namespace, with the bounds of their logs. Blocking."""
-    return [region_summary(log, topics) for topics, _ in region_list(log, namespace)]
+    """Every region, or those of a namespace, with the bounds of their logs. One that is damaged hides no other. Blocking."""
+    return [
+        _summary(log, topics) if isinstance(topic, Topic) else _broken(topics, topic) for topics, topic in found_regions(log, namespace)
+    ]
+
+
+def _summary(log: Log, topics: RegionTopics) -> RegionSummary:
+    try:
+        return region_summary(log, topics)
+    except Damaged as error:
+        return _broken(topics, error)
+
+
+def _broken(topics: RegionTopics, error: Damaged) -> RegionSummary:
+    return RegionSummary(namespace=topics.namespace, region=topics.region, start=0, end=0, problem=str(error))
 
 
 def region_summary(log: Log, topics: RegionTopics) -> RegionSummary:

@@ -9,7 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log.epochs import CLAIM, EPOCH, LENT, Epochs, Kind, epoch_at, highest_before, mark, marks, unmarked
+from headwater.log.epochs import (
+    CLAIM,
+    CLAIMANT,
+    EPOCH,
+    LENT,
+    Epochs,
+    Kind,
+    claimant_of,
+    earliest_offset,
+    epoch_at,
+    highest_before,
+    mark,
+    marks,
+    unmarked,
+)
 from headwater.log.record import Header, Record
 
 HIGHEST = (1 << 64) - 1
@@ -196,3 +210,14 @@ def test_a_claim_at_a_later_end_is_higher_whatever_the_topic(end: int, one: str,
 
 def test_topics_of_one_name_have_other_epochs() -> None:
     assert len({epoch_at(0, generation) for generation in ("AAAAAAAAQkmTmTHZc5aTZA", "AAAAAAAAQkmTmTHZc5aTZB", "b")}) == 3
+
+
+def test_the_first_claim_of_an_epoch_names_who_holds_it() -> None:
+    epoch = epoch_at(9, "generation")
+    other = Record(None, None, headers=((CLAIMANT, b"before"), (CLAIM, mark(epoch - (1 << 16)))), offset=8)
+    first = Record(None, None, headers=((CLAIMANT, b"one"), (CLAIM, mark(epoch))), offset=9)
+    second = Record(None, None, headers=((CLAIMANT, b"two"), (CLAIM, mark(epoch))), offset=10)
+    assert claimant_of([other, first, second], epoch) == "one"
+    assert claimant_of([Record(None, None, headers=((CLAIM, mark(epoch)),))], epoch) == ""
+    assert claimant_of([other, Record(b"k", b"v", headers=first.headers)], epoch) is None
+    assert earliest_offset(epoch) == 9

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from headwater.core.errors import RegionNotFound
+from headwater.core.errors import Damaged, RegionNotFound
+from headwater.log import Topic
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.wal.region_creation import create_region
-from headwater.wal.region_list import known_region, region_list
-from headwater.wal.region_topics import RegionTopics
+from headwater.wal.region_list import found_regions, known_region, region_list
+from headwater.wal.region_topics import PART, RegionTopics
 
 
 def test_regions_are_listed_in_order_and_topics_of_others_are_none(log: EmbeddedLog) -> None:
@@ -18,3 +21,35 @@ def test_regions_are_listed_in_order_and_topics_of_others_are_none(log: Embedded
     assert known_region(log, RegionTopics("wal", 12)).name == "wal_data_12"
     with pytest.raises(RegionNotFound, match="Did you mean manifest/7"):
         known_region(log, RegionTopics("manifst", 7))
+
+
+@pytest.mark.parametrize("topic", ["wal_data_12", "wal_meta_12"])
+def test_a_region_that_cannot_be_described_hides_no_other(log: EmbeddedLog, tmp_path: Path, topic: str) -> None:
+    create_region(log, RegionTopics("wal", 12))
+    log.claim(topic, 0, part=PART)
+    (tmp_path / "log" / topic / "topic.json").unlink()
+    (_, known), (broken, damage) = found_regions(log, "wal")
+    assert isinstance(known, Topic)
+    assert (known.name, str(broken)) == ("wal_data_7", "wal/12")
+    assert isinstance(damage, Damaged)
+    assert f"{topic}/topic.json is missing" in damage.message
+    assert found_regions(log, "others") == []
+    with pytest.raises(Damaged):
+        region_list(log)  # for those who must know all numbers that are taken
+    with pytest.raises(RegionNotFound, match="Did you mean wal/7"):
+        known_region(log, RegionTopics("wa", 7))
+
+
+def test_descriptions_that_were_swapped_are_damage(log: EmbeddedLog, tmp_path: Path) -> None:
+    data, meta = (tmp_path / "log" / topic / "topic.json" for topic in ("wal_data_7", "wal_meta_7"))
+    for topic in ("wal_data_7", "wal_meta_7"):
+        log.claim(topic, 0, part=PART)
+    described = data.read_bytes()
+    data.write_bytes(meta.read_bytes())
+    meta.write_bytes(described)
+    with pytest.raises(Damaged, match=r"wal_data_7/topic.json belongs to wal_meta_7: it was copied or swapped.*headwater wal create"):
+        known_region(log, RegionTopics("wal", 7))
+    data.unlink()
+    meta.unlink()
+    create_region(log, RegionTopics("wal", 7))
+    assert known_region(log, RegionTopics("wal", 7)).generation in described.decode()

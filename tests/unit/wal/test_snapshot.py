@@ -94,3 +94,18 @@ def test_tables_know_what_they_need_whatever_the_order_of_their_offsets() -> Non
     found = restored(encode_snapshot(RegionMeta(watermark=100, tables=made), 1000))
     assert {number: table.safe_offset for number, table in found.tables.items()} == {1: 5, 2: 3, 3: None, 4: 1, 5: 2, 6: 10}
     assert found.safe_offset == 1
+
+
+def test_a_snapshot_is_bound_to_the_generation_of_its_log() -> None:
+    meta = meta_of(*range(40), each=50)
+    values = encode_snapshot(meta, 200, "generation-of-the-topic")
+    assert max(map(len, values)) <= 200
+    assert {decode_chunk(value).generation for value in values} == {"generation-of-the-topic"}
+    assert restored(values) == meta
+    with pytest.raises(MalformedRecord, match="several snapshots"):
+        restored([values[0], *encode_snapshot(meta, 200, "generation-of-another-t")[1:]])
+
+
+def test_a_snapshot_of_before_has_no_generation() -> None:
+    [value] = encode_snapshot(meta_of(1), 1000)
+    assert decode_chunk(value).generation == ""

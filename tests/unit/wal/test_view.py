@@ -32,7 +32,7 @@ async def test_a_look_sees_what_the_owner_has_written_and_cleaned(log: EmbeddedL
         (1, 2, 1, 1, 0),
         (2, 2, 0, 2, 1),
     ]
-    shown = statistics(view, StateCounts(found.meta), recovered=found, snapshots=snapshot_states(found), owner="")
+    shown = statistics(view, StateCounts(found.meta), recovered=found, snapshots=snapshot_states(found.snapshots), owner="")
     assert (shown.start, shown.end, shown.tables, shown.live_entries, shown.pinned_entries, shown.open) == (0, 4, 2, 3, 1, False)
     assert shown.live_bytes > 0
     assert shown.bytes

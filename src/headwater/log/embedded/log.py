@@ -101,6 +101,11 @@ class EmbeddedLog(Log):
         mark_engine(self.data, self._files, "embedded")
         self._reserve.fill()
 
+    def topic_names(self) -> list[str]:
+        self._open()
+        with explaining(self.data, reading=True):
+            return list(self._topics.names())
+
     def topics(self) -> list[Topic]:
         self._open()
         with explaining(self.data, reading=True):
@@ -147,7 +152,7 @@ class EmbeddedLog(Log):
 
         return self.append_encoded(topic, partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), None, part)
 
-    def claim(self, topic: str, partition: int, *, part: str = "") -> Writer:
+    def claim(self, topic: str, partition: int, *, part: str = "", claimant: str = "") -> Writer:
         def claimed(found: Partition) -> Writer:
             return EmbeddedWriter(self, topic, partition, self._checked(found, topic, part, "claim").claim(), generation=found.generation)
 

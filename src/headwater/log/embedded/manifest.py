@@ -66,6 +66,7 @@ class Manifest(msgspec.Struct, frozen=True):
     epoch: int = 0  # the newest claim
     claims: int = 0  # every claim is higher: where the newest one is not known any more, older ones must not be given again
     partition: str = ""  # whose it is, as "topic 0": a folder may be copied or swapped. Manifests of before lack it
+    topic: str = ""  # the topic's generation, which a description that is made anew keeps. Manifests of before lack it
     format: int = FORMAT
     drained: list[str] = []  # stems of files that hold deleted records alone, and wait for their disposal
     spares: list[str] = []  # stems of files of zeros that become segments again

@@ -38,6 +38,7 @@ class PartitionState:
     def __init__(self, folder: Path, *, name: str, settings: TopicSettings, files: Files, clock: Clock, boot: bytes) -> None:
         self.folder, self.name, self.settings = folder, name, settings
         self.files, self.clock, self.boot = files, clock, boot
+        self.generation = ""  # of the topic
         self._closing = False
         self._files_open: dict[str, OpenSegment] = {}
         self._active: OpenSegment | None = None  # the file of the last append: nearly always that of the next
@@ -157,7 +158,7 @@ class PartitionState:
 
     def replace(self, now: Manifest, **fields: object) -> None:
         """Replace the manifest that is on disk (`now`), then let the others know. Under the lock; the caller clears `dirty`."""
-        changed = msgspec.structs.replace(now, generation=now.generation + 1, **fields)
+        changed = msgspec.structs.replace(now, generation=now.generation + 1, topic=now.topic or self.generation, **fields)
         self.page.dirty = True  # a death between the file and the page must not go unnoticed
         manifests.save(self.files, self.folder, changed)
         self.manifest = changed

@@ -12,10 +12,10 @@ import msgspec
 from google_crc32c import value as crc32c
 
 from headwater.core.disposal import overwrites
-from headwater.core.errors import AlreadyExists, BadInput, Damaged, NewerFormat, UnknownPartition, Unsupported
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, HeadwaterError, NewerFormat, UnknownPartition, Unsupported
 from headwater.core.files import FileLock, Files, make_dirs, replace
 from headwater.core.ids import Ids
-from headwater.log.embedded.manifest import SPARE
+from headwater.log.embedded.manifest import SPARE, load
 from headwater.log.embedded.page import CommitPage
 from headwater.log.embedded.wiping import wipe
 from headwater.log.owners import check_owner, new_settings, not_made_by, owned, owner_by_name
@@ -83,7 +83,7 @@ class EmbeddedTopics:
                 self._sync_names(name)
                 return found
             self._check_left(name, partitions)
-            topic = Topic(name, partitions, wanted, self._ids())
+            topic = Topic(name, partitions, wanted, self._generation(name) or self._ids())
             for number in range(partitions):
                 make_dirs(self._files, self.folder / name / str(number))
             described = msgspec.json.encode(topic)
@@ -101,6 +101,10 @@ class EmbeddedTopics:
         if not self.folder.is_dir():
             return []
         return [topic for topic in map(self._load, sorted(self._names())) if topic is not None]
+
+    def names(self) -> Sequence[str]:
+        """Those of all topics, sorted, also of those whose description is lost or rotten."""
+        return [name for name in sorted(self._names()) if (self.folder / name / NAME).exists() or self._opened(name)]
 
     def _names(self) -> Iterator[str]:
         if self.folder.is_dir():
@@ -224,6 +228,8 @@ class EmbeddedTopics:
             raise self._rotten(name, "fails its checksum")
         if left := self._opened(name, least=topic.partitions):
             raise self._rotten(name, f"tells of {topic.partitions} partitions, but partition {left[-1]} has files")
+        if topic.name != name and self._generation(name) not in ("", topic.generation):
+            raise self._rotten(name, f"belongs to {topic.name}: it was copied or swapped")
         # A copied folder keeps another name. The manifests in it tell whose they are, and no part knows it: it has no owner.
         settings = topic.settings if topic.name == name else msgspec.structs.replace(topic.settings, owner="")
         return msgspec.structs.replace(topic, name=name, settings=owned(name, settings))
@@ -262,6 +268,17 @@ class EmbeddedTopics:
                 f"{self.folder / name / NAME} is missing, but partition {left[-1]} has files.",
                 hint=f"Restore it from a copy, or make it anew with the settings that it had: {self._creation(name)}.",
             )
+
+    def _generation(self, name: str) -> str:
+        """The generation of a topic that has lost its description, by its manifests; "" where none tells it, and for a new topic."""
+        for folder in self._folders(name):
+            try:
+                found = load(folder)
+            except HeadwaterError:  # told by whoever opens the partition
+                continue
+            if found is not None and found.topic:
+                return found.topic
+        return ""
 
     def _sweep(self) -> None:
         """Remove what a deletion that died has left; its rename first has to be durable, or a power cut would bring half a topic back."""

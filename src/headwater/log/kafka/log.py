@@ -139,10 +139,10 @@ class KafkaLog(Log):
     def append_arrow(self, topic: str, partition: int, batch: pa.RecordBatch, *, part: str = "") -> Sequence[int]:
         return self.append(topic, partition, columns_outgoing(batch), part=part)
 
-    def claim(self, topic: str, partition: int, *, part: str = "") -> KafkaWriter:
+    def claim(self, topic: str, partition: int, *, part: str = "", claimant: str = "") -> KafkaWriter:
         self._check_writable()
         self._owned(topic, partition, part, "claim")
-        return claim(KafkaPartition(self, topic, partition), self._follower)
+        return claim(KafkaPartition(self, topic, partition), self._follower, claimant)
 
     def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
         self._check_writable()

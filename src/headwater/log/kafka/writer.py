@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headwater.core.errors import Fenced, HeadwaterError, OutcomeUnknown, Timeout, Unavailable, UnknownTopic, Unsupported
 from headwater.log import Writer
-from headwater.log.epochs import CLAIM, EPOCH, LENT, epoch_at, mark
+from headwater.log.epochs import CLAIM, CLAIMANT, EPOCH, LENT, epoch_at, mark
 from headwater.log.guard import MOST_BYTES, MOST_RECORDS, Guard, too_far
 from headwater.log.kafka.follower import Followed, Follower
 from headwater.log.kafka.identity import TopicIdentity
@@ -170,10 +170,11 @@ class KafkaWriter(Writer):
             self._follower.reach(self._followed, last)
         self._check_identity(check)
 
-    def claimed(self) -> bool:
+    def claimed(self, claimant: str) -> bool:
         """Write the claim; return whether it won. Called once, by `claim`."""
         seen = self._followed.seen
-        (own,) = self._place.send([Record(None, None)], (CLAIM, mark(self.epoch)))  # 2. claim
+        named = Record(None, None, headers=((CLAIMANT, claimant.encode()),) if claimant else ())
+        (own,) = self._place.send([named], (CLAIM, mark(self.epoch)))  # 2. claim
         try:
             self._see(own, own, seen)  # 3. read past the own claim
         except Fenced:
@@ -269,7 +270,7 @@ def _no_roll() -> Unsupported:
     return Unsupported("Brokers close segments by their own settings.", hint="Set the topic's segment size or period when it is created.")
 
 
-def claim(place: ClaimablePartition, follower: Follower) -> KafkaWriter:
+def claim(place: ClaimablePartition, follower: Follower, claimant: str = "") -> KafkaWriter:
     """Become the partition's only writer.
 
     The new epoch is higher than every mark below the high watermark that is believed (`headwater.log.epochs`), so that nothing has to be
@@ -282,7 +283,7 @@ def claim(place: ClaimablePartition, follower: Follower) -> KafkaWriter:
             # 1. Whatever comes from here on will be seen.
             followed = follower.join(place.topic, place.partition, bounds.end, identity.generation)
             writer = KafkaWriter(place, follower, followed, epoch=epoch, identity=identity)
-            if writer.claimed():
+            if writer.claimed(claimant):
                 return writer
         # 4. Another claim came first with this epoch or a higher one, or the topic was created again: claim again.
     raise Timeout(f"Other writers claim {place.topic}/{place.partition} over and over.", hint="Stop the other processes that claim it.")
