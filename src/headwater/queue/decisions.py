@@ -6,11 +6,12 @@ A call begins a record, decides, and ends it. What is decided depends on the fol
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from headwater.core.errors import Conflict, NotFound
 from headwater.queue import records
 from headwater.queue.body import BINARY, BODY, FOLLOW_UP, HAS_EXTRAS, PRIORITY, expiration_of, fields, key_of, make_body, process_of
-from headwater.queue.checks import CheckedRow, cut_error
+from headwater.queue.checks import MAX_ERROR, CheckedRow, cut_error
 from headwater.queue.columns import NO_TRIES, PROCESSING, Extras, RowColumns, Tries
 from headwater.queue.fold import QueueFold
 from headwater.queue.merge import Mergeable, merged
@@ -23,6 +24,7 @@ from headwater.queue.values import ClaimedRow, FailedClaim, Put
 
 _pack_body = BODY.pack
 _TIMEOUTS, _ATTEMPTS, _GIVEN_UP = range(3)
+_MOST_BYTES = 1 << 20  # of rows that come back and are written whole by one record: all of them at once might fit into none
 
 
 class Decisions:
@@ -222,13 +224,15 @@ class Decisions:
     def advance(self, most: int) -> bool:
         """Take back rows whose leases have ended, and remove expired ones: up to about `most`. Return whether there may be more."""
         fold, lost, expired = self.fold, list[SlotId](), list[SlotId]()
-        ended = 0
-        while ended < most and (slot := fold.claims.pop_ended(self._now)) >= 0:
+        ended = size = 0
+        while ended < most and size < _MOST_BYTES and (slot := fold.claims.pop_ended(self._now)) >= 0:
             ended += 1
             if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
                 self._die(slot, _TIMEOUTS, "")
                 continue
             lost.append((slot, fold.columns.ids[slot]))
+            if fold.follow_ups and (follow_up := fold.follow_ups.get(key_of(fold.columns.bodies[slot]))) is not None:
+                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR  # the row is written whole, with what its follow-up says
             fold.give_back(slot, timeouts=1)
         if lost:
             self._parts.append(encode_rows(records.LOST, lost))
@@ -240,7 +244,7 @@ class Decisions:
             self._parts.append(encode_rows(records.EXPIRE, expired))
         self.totals.timed_out += ended
         self.totals.expired += len(expired)
-        return max(ended, len(expired)) >= most
+        return max(ended, len(expired)) >= most or size >= _MOST_BYTES
 
     def _returned(self, rows: Sequence[SlotId]) -> None:
         """Rows wait again: each takes up what was put of its key meanwhile; then it may have expired."""
@@ -332,9 +336,13 @@ class Decisions:
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
-        for name, known in [(name, known) for name, known in fold.answers.items() if known.home <= before]:
-            self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
-            fold.answer(known.expires, name, known.digest, known.puts)
+        for name, known in list(takewhile(lambda one: one[1].home <= before, fold.answers.items())):  # they are in the order of their homes
+            if size > most_bytes:
+                return
+            if known.expires > self._now:  # else it is forgotten, now that it is the first
+                self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
+                fold.answer(known.expires, name, known.digest, known.puts)
+                size += len(self._parts[-1])
 
 
 def update_of(columns: RowColumns, slot: int) -> int:
