@@ -10,7 +10,7 @@ from typing import TypeVar
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, HeadwaterError
 from headwater.core.timers import Timers
-from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.carry import Carrier
 from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions
@@ -67,12 +67,12 @@ class QueueRuntime:
         value = self.log.decisions.end()
         if value is None:
             return self._unwritten(answer, again)
-        future = self.log.append(value)
+        future = self.log.append(value, answer)
         if future is None:
             return self.later(again)
         if self.waiting:
             self.wake()
-        return Answer(future, answer) if recall is None else RecalledAnswer(future, answer, recall)
+        return future if recall is None else RecalledAnswer(future, answer, recall)
 
     async def later(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call once the queue can be written again. Errors: those of `QueueLog.ready`, and of the call."""
@@ -120,13 +120,13 @@ class QueueRuntime:
             return
         served = self.waiting.serve(decisions)
         value = decisions.end()
-        future = None if value is None else self.log.append(value)
+        future = None if value is None else self.log.append(value, None)
         if future is not None:
             for claim, _ in served:
                 self.waiting.remove(claim)
             future.add_done_callback(partial(self._tell, served))
 
-    def _tell(self, served: Served, written: asyncio.Future[int]) -> None:
+    def _tell(self, served: Served, written: asyncio.Future[None]) -> None:
         if written.exception() is not None:  # they wait on; what was claimed all the same is released once the log is folded anew
             self._orphans += [claimed for _, rows in served for claimed in rows]
             self.waiting.put_back([claim for claim, _ in served])
@@ -158,7 +158,7 @@ class QueueRuntime:
     def _write(self, decisions: Decisions) -> None:
         """End a record for whose answer nobody waits."""
         value = decisions.end()
-        future = None if value is None else self.log.append(value)
+        future = None if value is None else self.log.append(value, None)
         if future is not None:
             future.add_done_callback(_looked_at)
 
@@ -220,6 +220,6 @@ class QueueRuntime:
         self._ended(error)
 
 
-def _looked_at(future: asyncio.Future[int]) -> None:
+def _looked_at(future: asyncio.Future[None]) -> None:
     if not future.cancelled():
         future.exception()
