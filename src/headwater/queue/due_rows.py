@@ -12,7 +12,8 @@ from headwater.queue.date_heap import NEVER
 
 _SLOT = (1 << 32) - 1
 _FEW = 64
-_LAST = 256  # beyond every priority
+NONE_DUE = 256
+"""Beyond every priority."""
 
 
 class Bin:
@@ -74,7 +75,7 @@ class DueRows:
             bin.run, bin.live, bin.last = deque(run), len(run), self._rank(run[-1])
         self._active = sorted(runs)
 
-    def pop(self, below: int = _LAST) -> int:
+    def pop(self, below: int = NONE_DUE) -> int:
         """Take the first row among those of priorities below `below`; return its slot. -1: there is none."""
         active = self._active
         while active and active[0] < below:
@@ -95,7 +96,7 @@ class DueRows:
         active = self._active
         while active and not self.bins[active[0]].live:
             active.pop(0)
-        return active[0] if active else _LAST
+        return active[0] if active else NONE_DUE
 
     def remove(self, slot: int) -> None:
         """A row that stands here goes elsewhere; its body is still as it was when it came."""

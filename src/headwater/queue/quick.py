@@ -89,6 +89,8 @@ class QuickClaim:
             or fold.paused
             or fold.answers
             or fold.follow_ups
+            or order.lanes.by_name
+            or decisions.limited
             or runtime.waiting.claims
             or claims.earliest < now
             or fold.expiries.earliest <= now

@@ -45,7 +45,8 @@ class QueueRuntime:
 
     def use(self, settings: QueueSettings) -> None:
         """Decide by these settings from now on."""
-        self.log.decisions.settings = settings
+        self.log.decisions.use(settings)
+        self.wake()
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
@@ -177,7 +178,7 @@ class QueueRuntime:
         due = 0 if self.log.broken else self.decisions.fold.order.promote(now)
         if due:
             self.events.due(now, self.decisions.fold.order.due)
-            self.wake()
+        self.wake()
         self.set_alarm()
 
     def set_alarm(self) -> None:
@@ -188,6 +189,8 @@ class QueueRuntime:
         date = min(fold.claims.next_end() + 1, fold.expiries.next_date())
         if (self.waiting or self.events) and not fold.paused:
             date = min(date, fold.order.future.next_date())
+            if self.decisions.limited and fold.order.due:
+                date = min(date, self.decisions.next_allowed())
         self._alarm.set(NEVER if date >= NEVER else date)
 
     # -- after each commit, and at the end -----------------------------------------------------------------------------------
