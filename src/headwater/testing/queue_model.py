@@ -8,7 +8,7 @@ from headwater.queue.settings import QueueSettings
 class ModelRow:
     status, until, group, number, lane, counters = "W", 0, "", 0, b"", (0, 0)  # counters: of lost leases, of failures
 
-    def __init__(self, key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, update: int) -> None:
+    def __init__(self, *, key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, update: int) -> None:
         self.key, self.data, self.priority, self.expiration = key, data, priority, expiration
         self.insertion, self.process, self.update = insertion, process, update
 

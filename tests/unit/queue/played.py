@@ -117,8 +117,7 @@ class Played:
             checked.append(checked_row(NewRow(**{**row, **dated}), self.settings, self.now))
         puts = self.record(lambda decisions: [decisions.put(new) for new in checked])
         for new, put in zip(checked, puts, strict=True):
-            row = ModelRow(new.key, new.data, new.priority, new.insertion, new.process, new.expiration, new.insertion)
-            row.lane = new.lane
+            row = _model_row(new.key, new.data, new.priority, new.insertion, new.process, new.expiration, new.lane)
             outcome = self.model.put(row)
             assert put.outcome == outcome
             if outcome in ("inserted", "follow-up"):
@@ -201,8 +200,7 @@ class Played:
             id, row = dead
             put = self.record(lambda decisions: decisions.retry(id))
             expiration = row.expiration if row.expiration > self.now else 0
-            again = ModelRow(row.key, row.data, row.priority, row.update, self.now, expiration, row.update)
-            again.lane = row.lane
+            again = _model_row(row.key, row.data, row.priority, row.update, self.now, expiration, row.lane)
             assert put.outcome == self.model.put(again)
             if put.outcome in ("inserted", "follow-up"):
                 self.numbers[self.model.rows[row.key, put.outcome == "follow-up"].number] = put.id
@@ -229,6 +227,13 @@ class Played:
         self.fold = self.folded(self.fold.homes.pass_unneeded())
         self.decisions = Decisions(self.fold, self.settings)
         assert self.fold.claims.by_token == tokens
+
+
+def _model_row(key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, lane: bytes) -> ModelRow:
+    dates = {"insertion": insertion, "process": process, "expiration": expiration, "update": insertion}
+    row = ModelRow(key=key, data=data, priority=priority, **dates)
+    row.lane = lane
+    return row
 
 
 def _shown(row: Row) -> tuple[Any, ...]:
