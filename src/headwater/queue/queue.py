@@ -47,7 +47,7 @@ class Queue:
         """`open_queue` makes it."""
         self._runtime = runtime
         self.name = runtime.name
-        quick = QuickClaim(runtime)
+        quick = QuickClaim(runtime, self._recall)
         self._put_new, self._claim_one, self._done_one = QuickPut(runtime).put, quick.claim, quick.done
 
     # -- putting ----------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Queue:
         Errors: `Paused` where the queue is paused and `wait` is 0: what was told before it is done nevertheless.
         """
         if n == 1 and lease is None and not (fail or extend or release) and len(done) <= 1:
-            answer = self._claim_one(group, worker, done, self._recall)
+            answer = self._claim_one(group, worker, done)
             if answer is not None:
                 return answer
         runtime = self._runtime
