@@ -5,13 +5,16 @@ A call begins a record, decides, and ends it. What is decided depends on the fol
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from headwater.core.errors import Conflict, NotFound
 from headwater.queue import records
 from headwater.queue.body import BINARY, BODY, FOLLOW_UP, HAS_EXTRAS, PRIORITY, expiration_of, fields, key_of, make_body, process_of
-from headwater.queue.checks import CheckedRow, cut_error
+from headwater.queue.checks import MAX_ERROR, CheckedRow, cut_error
 from headwater.queue.columns import NO_TRIES, PROCESSING, Extras, RowColumns, Tries
+from headwater.queue.date_heap import NEVER
 from headwater.queue.fold import QueueFold
 from headwater.queue.merge import Mergeable, merged
 from headwater.queue.records import HEADER, SlotId, WholeRow, encode_header, encode_rows
@@ -23,18 +26,35 @@ from headwater.queue.values import ClaimedRow, FailedClaim, Put
 
 _pack_body = BODY.pack
 _TIMEOUTS, _ATTEMPTS, _GIVEN_UP = range(3)
+_MOST_BYTES = 1 << 20  # of rows that come back and are written whole by one record: all of them at once might fit into none
 
 
 class Decisions:
     """Decides for one queue. `begin`, then calls, then `end`."""
 
     def __init__(self, fold: QueueFold, settings: QueueSettings) -> None:
-        self.fold, self.settings = fold, settings
+        self.fold = fold
+        self._starts: deque[int] = deque()  # when the last rows were claimed, as many as the rate allows in its period
+        self.use(settings)
         self.totals = Totals()
         self.died: list[int] = []
         """Ids of the rows that have been given up since somebody has cleared it."""
         self._parts: list[bytes] = []
         self._now = 0
+
+    def on(self, fold: QueueFold) -> Decisions:
+        """Decisions that go on with another fold of the same queue."""
+        following = Decisions(fold, self.settings)
+        following.totals, following._starts = self.totals, self._starts
+        return following
+
+    def use(self, settings: QueueSettings) -> None:
+        """Decide by these settings from now on."""
+        self.settings = settings
+        self.fold.order.lanes.use(settings.lane_concurrency)
+        self._starts = deque(self._starts, settings.rate)
+        self.limited = bool(settings.concurrency or settings.rate)
+        """Whether the queue limits how many rows are processed at once, or within a time."""
 
     def begin(self, now: int) -> None:
         self.fold.begin(now)
@@ -130,7 +150,9 @@ class Decisions:
         fold, order, columns = self.fold, self.fold.order, self.fold.columns
         if order.later:
             order.promote(self._now)
-        if not order.due:
+        if self.limited:
+            n = min(n, self.allowed(self._now))
+        if not order.due or n <= 0:
             return []
         slow, until = fold.claims.only_slow(group), self._now + lease
         rows: list[SlotId] = []
@@ -144,8 +166,26 @@ class Decisions:
             claimed.append(ClaimedRow(row, token, until))
         if rows:
             self.totals.claims += len(rows)
+            if self.limited:
+                self._starts.extend([self._now] * len(rows))
             self._parts.append(records.encode_claim(until, group.encode(), worker.encode(), rows))
         return claimed
+
+    def allowed(self, now: int) -> int:
+        """How many rows the settings allow to be claimed now."""
+        settings, most = self.settings, len(self.fold.columns)
+        if settings.concurrency:
+            most = settings.concurrency - len(self.fold.claims)
+        if settings.rate:
+            while self._starts and self._starts[0] <= now - settings.rate_period:
+                self._starts.popleft()
+            most = min(most, settings.rate - len(self._starts))
+        return most
+
+    def next_allowed(self) -> int:
+        """When the rate allows another row, where it allows none now; else `NEVER`."""
+        settings = self.settings
+        return self._starts[0] + settings.rate_period if settings.rate and len(self._starts) >= settings.rate else NEVER
 
     def done(self, tokens: Iterable[str]) -> list[str]:
         """Remove rows that are processed; return the tokens that no longer count."""
@@ -222,13 +262,15 @@ class Decisions:
     def advance(self, most: int) -> bool:
         """Take back rows whose leases have ended, and remove expired ones: up to about `most`. Return whether there may be more."""
         fold, lost, expired = self.fold, list[SlotId](), list[SlotId]()
-        ended = 0
-        while ended < most and (slot := fold.claims.pop_ended(self._now)) >= 0:
+        ended = size = 0
+        while ended < most and size < _MOST_BYTES and (slot := fold.claims.pop_ended(self._now)) >= 0:
             ended += 1
             if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
                 self._die(slot, _TIMEOUTS, "")
                 continue
             lost.append((slot, fold.columns.ids[slot]))
+            if fold.follow_ups and (follow_up := fold.follow_ups.get(key_of(fold.columns.bodies[slot]))) is not None:
+                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR  # the row is written whole, with what its follow-up says
             fold.give_back(slot, timeouts=1)
         if lost:
             self._parts.append(encode_rows(records.LOST, lost))
@@ -240,7 +282,7 @@ class Decisions:
             self._parts.append(encode_rows(records.EXPIRE, expired))
         self.totals.timed_out += ended
         self.totals.expired += len(expired)
-        return max(ended, len(expired)) >= most
+        return max(ended, len(expired)) >= most or size >= _MOST_BYTES
 
     def _returned(self, rows: Sequence[SlotId]) -> None:
         """Rows wait again: each takes up what was put of its key meanwhile; then it may have expired."""
@@ -332,9 +374,13 @@ class Decisions:
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
-        for name, known in [(name, known) for name, known in fold.answers.items() if known.home <= before]:
-            self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
-            fold.answer(known.expires, name, known.digest, known.puts)
+        for name, known in list(takewhile(lambda one: one[1].home <= before, fold.answers.items())):  # they are in the order of their homes
+            if size > most_bytes:
+                return
+            if known.expires > self._now:  # else it is forgotten, now that it is the first
+                self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
+                fold.answer(known.expires, name, known.digest, known.puts)
+                size += len(self._parts[-1])
 
 
 def update_of(columns: RowColumns, slot: int) -> int:

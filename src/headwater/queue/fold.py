@@ -42,6 +42,8 @@ class Answered(NamedTuple):
 class _Order(Protocol):
     def add(self, slot: int, priority: int, process: int, now: int) -> None: ...
     def remove(self, slot: int) -> None: ...
+    def started(self, slot: int) -> None: ...
+    def ended(self, slot: int) -> None: ...
 
 
 class _NoOrder:
@@ -54,6 +56,8 @@ class _NoOrder:
         self._columns.states[slot] = RUN
 
     def remove(self, slot: int) -> None: ...
+    def started(self, slot: int) -> None: ...
+    def ended(self, slot: int) -> None: ...
 
 
 class QueueFold:
@@ -115,6 +119,8 @@ class QueueFold:
         self.homes.pass_unneeded()
         self.order.rebuild(self.by_key.values(), now)
         self._placing = self.order
+        for slot in self.claims.by_slot:
+            self.order.started(slot)
 
     # -- changes, which live calls make, too -----------------------------------------------------------------------------
 
@@ -202,12 +208,16 @@ class QueueFold:
         if columns.states[slot] == HELD:  # in a log that no longer tells how the row of its key went
             self._promote(key_of(columns.bodies[slot]))
         columns.states[slot] = PROCESSING
+        if columns.extras:
+            self._placing.started(slot)
         return self.claims.add(slot, self.sequence, self.now, until, group, worker, columns.bodies[slot][PRIORITY] < SLOW)
 
     def done(self, slot: int) -> None:
         """A processed row is gone."""
         self.claims.remove(slot)
         columns = self.columns
+        if columns.extras:
+            self._placing.ended(slot)
         body = columns.bodies[slot]
         key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
         if self.follow_ups and key in self.follow_ups:
@@ -228,6 +238,7 @@ class QueueFold:
         """A processed row waits again, from a date on; 0: it keeps its date. Beside it has lost its lease, or failed, or neither."""
         columns = self.columns
         self.claims.remove(slot)
+        self._placing.ended(slot)
         self._count(slot, timeouts, failures, error)
         body = columns.bodies[slot]
         if process:
@@ -240,6 +251,7 @@ class QueueFold:
         """A processed row is given up."""
         columns = self.columns
         claim = self.claims.remove(slot)
+        self._placing.ended(slot)
         if REASONS[reason] == "timeouts":
             self._count(slot, 1, 0, "")
         else:
@@ -303,6 +315,7 @@ class QueueFold:
         else:
             if state == PROCESSING:
                 self.claims.remove(slot)
+                self._placing.ended(slot)
             else:
                 self._placing.remove(slot)
             del self.by_key[key_of(body)]
@@ -325,6 +338,7 @@ class QueueFold:
             columns.states[slot] = PROCESSING
             self.by_key[key] = slot
             self.claims.add(slot, claim[0], claim[1], claim[2], claim[3], claim[4], row.body[PRIORITY] < SLOW)
+            self._placing.started(slot)
             return
         if row.state == HELD:
             columns.states[slot] = HELD

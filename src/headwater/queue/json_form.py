@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from headwater.wire.times import read_time, show_time
 GivenDate = datetime | str | int
 """A date as it is given: an aware datetime, ISO 8601, or milliseconds since 1970."""
 LARGEST_DATE = 253_402_300_799_999  # the last millisecond of the year 9999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULL = msgspec.Raw(b"null")
 _HINT = 'A row is such as {"key": "page:/about", "data": {"why": "edited"}, "priority": 10}.'
 
@@ -194,7 +195,7 @@ def read_date(given: object, what: str) -> int:
     if isinstance(given, datetime):
         if given.tzinfo is None:
             raise BadInput(f"{what}={given} has no time zone.", hint="Give one, such as datetime.now(UTC).")
-        ms = int(given.timestamp() * 1000)
+        ms = (given - _EPOCH) // timedelta(milliseconds=1)
     elif isinstance(given, str) or type(given) is int:
         ms = read_time(given)
     else:

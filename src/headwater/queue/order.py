@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from headwater.queue.body import PRIORITY, process_of
 from headwater.queue.columns import FUTURE, RUN, RowColumns
 from headwater.queue.date_heap import DateHeap
-from headwater.queue.due_rows import DueRows
+from headwater.queue.due_rows import NONE_DUE, DueRows
+from headwater.queue.lanes import Lanes
 from headwater.queue.row import SLOW
 
 
@@ -17,6 +18,7 @@ class RowOrder:
     def __init__(self, columns: RowColumns) -> None:
         self._columns = columns
         self._due = DueRows(columns)
+        self.lanes = Lanes(columns)
         self.future = DateHeap(self._is_future)
         self.due = self.later = 0
         """How many rows are due, and how many are not yet."""
@@ -28,16 +30,23 @@ class RowOrder:
             self.future.push(process, self._columns.ids[slot], slot)
             self.later += 1
         else:
-            self._due.add(slot, priority, process)
+            self._add_due(slot, priority, process)
             self.due += 1
 
+    def _add_due(self, slot: int, priority: int, process: int) -> None:
+        lane = self.lanes.name_of(slot) if self._columns.extras else b""
+        if lane:
+            self.lanes.add(lane, slot, priority, process)
+        else:
+            self._due.add(slot, priority, process)
+
     def add_new(self, slot: int, id: int, priority: int, process: int) -> None:
-        """A row that is due, and has the largest id, waits."""
+        """A row that is due, has the largest id, and no lane, waits."""
         self.due += 1
         bin = self._due.bins.get(priority)
-        if bin is not None and bin.live and bin.run and process >= bin.last >> 64:
+        if bin is not None and bin.live and bin.run and process >= bin.last_date:
             bin.run.append(slot)
-            bin.last = process << 64 | id
+            bin.last_date, bin.last_id = process, id
             bin.live += 1
             self._columns.states[slot] = RUN
         else:
@@ -48,34 +57,55 @@ class RowOrder:
         if self._columns.states[slot] == FUTURE:
             self.later -= 1
         else:
-            self._due.remove(slot)
+            lane = self.lanes.name_of(slot) if self._columns.extras else b""
+            if lane:
+                self.lanes.remove(lane, slot)
+            else:
+                self._due.remove(slot)
             self.due -= 1
+
+    def started(self, slot: int) -> None:
+        """A row that was taken is processed."""
+        if lane := self.lanes.name_of(slot):
+            self.lanes.started(lane)
+
+    def ended(self, slot: int) -> None:
+        """A row is no longer processed."""
+        if lane := self.lanes.name_of(slot):
+            self.lanes.ended(lane)
 
     def promote(self, now: int) -> int:
         """Make due what has become so; return how many rows."""
         future, promoted = self.future, 0
         while future.earliest <= now and (slot := future.pop(now)) >= 0:
             body = self._columns.bodies[slot]
-            self._due.add(slot, body[PRIORITY], process_of(body))
+            self._add_due(slot, body[PRIORITY], process_of(body))
             promoted += 1
         self.later -= promoted
         self.due += promoted
         return promoted
 
     def pop(self, *, slow: bool) -> int:
-        """Take the row to claim next; return its slot. -1: there is none. `slow`: whether rows of the slow band may be claimed."""
-        slot = self._due.pop() if slow else self._due.pop(SLOW)
+        """Take the row to claim next; return its slot. -1: there is none. `slow`: whether rows of the slow band may be claimed.
+
+        A row whose lane is full is passed over, and keeps no slow row back.
+        """
+        below = NONE_DUE if slow else SLOW
+        slot = self.lanes.pop(self._due, below) if self.lanes.by_name else self._due.pop(below)
         if slot >= 0:
             self.due -= 1
         return slot
 
-    def top(self) -> int:
-        """The smallest priority of the due rows; 256: none is due."""
-        return self._due.top() if self.due else 256
+    def pop_quick(self) -> int:
+        """`pop` of a row below the slow band, where no row has a lane."""
+        slot = self._due.pop(SLOW)
+        if slot >= 0:
+            self.due -= 1
+        return slot
 
     def oldest_due(self) -> int:
         """The earliest process date of the due rows, or `NEVER`."""
-        return self._due.oldest()
+        return min(self._due.oldest(), self.lanes.oldest()) if self.lanes.by_name else self._due.oldest()
 
     def rebuild(self, slots: Iterable[int], now: int) -> None:
         """Place the waiting rows among `slots`, of columns that were filled from a log. There they all are in the state `RUN`."""
@@ -87,7 +117,10 @@ class RowOrder:
             states[slot] = FUTURE
         due = [slot for slot in waiting if states[slot] == RUN] if later else waiting
         due.sort(key=lambda slot: process_of(bodies[slot]) << 64 | ids[slot])
-        self._due.fill(due)
+        laned = [slot for slot in due if self.lanes.name_of(slot)] if columns.extras else []
+        self._due.fill([slot for slot in due if not self.lanes.name_of(slot)] if laned else due)
+        for slot in laned:
+            self._add_due(slot, bodies[slot][PRIORITY], process_of(bodies[slot]))
         self.future.fill([(process_of(bodies[slot]), ids[slot], slot) for slot in later])
         self.due, self.later = len(due), len(later)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import TypeVar
@@ -29,7 +29,7 @@ from headwater.queue.waiting import WaitingClaim
 from headwater.wal.region import Region
 
 T = TypeVar("T")
-_DEAD_AT_ONCE = 500  # dead rows that one record retries or drops
+_DEAD_AT_ONCE, _DEAD_BYTES = 500, 1 << 20  # dead rows that one record retries or drops, and bytes of their data
 KEPT_ANSWERS = 86_400_000
 """Milliseconds for which the answer to a put with an idempotency key is kept."""
 
@@ -47,7 +47,7 @@ class Queue:
         """`open_queue` makes it."""
         self._runtime = runtime
         self.name = runtime.name
-        quick = QuickClaim(runtime)
+        quick = QuickClaim(runtime, self._recall)
         self._put_new, self._claim_one, self._done_one = QuickPut(runtime).put, quick.claim, quick.done
 
     # -- putting ----------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Queue:
         if decisions is None:
             return self._runtime.later(again)
         known = decisions.fold.answers.get(name)
-        if known is None:
+        if known is None or known.expires <= decisions.fold.now:
             puts = [decisions.put(new) for new in checked]
             decisions.answered(decisions.fold.now + KEPT_ANSWERS, name, digest, puts)
             return self._runtime.commit(puts, again)
@@ -125,7 +125,7 @@ class Queue:
         Errors: `Paused` where the queue is paused and `wait` is 0: what was told before it is done nevertheless.
         """
         if n == 1 and lease is None and not (fail or extend or release) and len(done) <= 1:
-            answer = self._claim_one(group, worker, done, self._recall)
+            answer = self._claim_one(group, worker, done)
             if answer is not None:
                 return answer
         runtime = self._runtime
@@ -285,7 +285,7 @@ class Queue:
         """
 
         puts: list[Put] = []
-        for some in _slices(await self._runtime.look(partial(_chosen, ids, prefix, reason))):
+        for some in await self._runtime.look(partial(_chosen, ids, prefix, reason)):
             puts += await self._tell(partial(_retried, some))
         return puts
 
@@ -293,7 +293,7 @@ class Queue:
         """Forget dead rows; return how many. Errors: `NotFound` for an unknown id; then nothing has changed."""
 
         dropped = 0
-        for some in _slices(await self._runtime.look(partial(_chosen, ids, prefix, reason))):
+        for some in await self._runtime.look(partial(_chosen, ids, prefix, reason)):
             dropped += await self._tell(partial(_dropped, some))
         return dropped
 
@@ -356,17 +356,17 @@ def _found(key: bytes | int, decisions: Decisions) -> Row | None:
     return None if slot < 0 else row_at(fold, slot)
 
 
-def _chosen(ids: Sequence[int] | None, prefix: bytes, reason: str, decisions: Decisions) -> list[int]:
-    """The ids of the dead rows that are meant. Errors: `NotFound`."""
-    if ids is None:
-        return dead_ids(decisions.fold, prefix, reason)
-    for id in ids:
-        dead_row(decisions.fold, id)
-    return list(dict.fromkeys(ids))
-
-
-def _slices(ids: list[int]) -> Iterator[list[int]]:
-    return (ids[at : at + _DEAD_AT_ONCE] for at in range(0, len(ids), _DEAD_AT_ONCE))
+def _chosen(ids: Sequence[int] | None, prefix: bytes, reason: str, decisions: Decisions) -> list[list[int]]:
+    """The ids of the dead rows that are meant, in slices that fit into a record each. Errors: `NotFound`."""
+    fold, slices, size = decisions.fold, list[list[int]](), 0
+    for id in dict.fromkeys(ids) if ids is not None else dead_ids(fold, prefix, reason):
+        row = dead_row(fold, id).row
+        size += len(row.data)
+        if not slices or len(slices[-1]) >= _DEAD_AT_ONCE or size > _DEAD_BYTES:
+            slices.append([])
+            size = len(row.data)
+        slices[-1].append(id)
+    return slices
 
 
 def _retried(ids: list[int], decisions: Decisions) -> list[Put]:

@@ -149,9 +149,7 @@ class QueueLog:
                 self._retry = self._clock.call_later(_RETRY_S, self._try_again)
             raise
         if self._end is None:
-            totals, settings = self.decisions.totals, self.decisions.settings
-            self.decisions = Decisions(fold, settings)
-            self.decisions.totals = totals
+            self.decisions = self.decisions.on(fold)
             self._durable, self.broken = fold.sequence, False
             self.on_settled()
 

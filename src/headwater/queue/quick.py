@@ -5,9 +5,10 @@ What is out of the ordinary is left to the general way, which does the same in m
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
-from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.body import BODY
 from headwater.queue.checks import FORMS, MAX_KEY, checked_name
 from headwater.queue.columns import PROCESSING
@@ -29,7 +30,7 @@ class QuickPut:
     def __init__(self, runtime: QueueRuntime) -> None:
         self._runtime, self._log, self._now_ms = runtime, runtime.log, runtime.now_ms
 
-    def put(self, new: NewRow) -> Answer[list[Put]] | None:
+    def put(self, new: NewRow) -> asyncio.Future[list[Put]] | None:
         """The answer. None: this is no such put, or something is to be done first."""
         log, now = self._log, self._now_ms()
         decisions = log.decisions
@@ -61,22 +62,21 @@ class QuickPut:
         body = _pack_body(INSERT, slot, new.form, priority, new.declaration, now, now, 0, len(key), len(data)) + key + data
         decisions.totals.puts += 1
         id = fold.insert_alone(slot, key, body, priority, now)
-        future = log.append(encode_header(_VERSION, _FORMAT, now) + body)
-        if future is None:
-            return None  # the log is folded anew: the row is not in it
+        future = log.append(encode_header(_VERSION, _FORMAT, now) + body, [Put(id, "inserted", now)])
         if self._runtime.waiting.claims:
             self._runtime.wake()
-        return Answer(future, [Put(id, "inserted", now)])
+        return future  # None: the log is folded anew, and the row is not in it
 
 
 class QuickClaim:
     """Claims the first due row, for the usual lease; and removes one row that is done."""
 
-    def __init__(self, runtime: QueueRuntime) -> None:
-        self._runtime, self._log, self._now_ms = runtime, runtime.log, runtime.now_ms
+    def __init__(self, runtime: QueueRuntime, recall: Callable[[Claimed], object]) -> None:
+        """`recall`: is called with a claim that has not reached its caller."""
+        self._runtime, self._log, self._now_ms, self._recall = runtime, runtime.log, runtime.now_ms, recall
         self._names: dict[tuple[str, str], tuple[int, int, bytes]] = {}
 
-    def claim(self, group: str, worker: str, done: Sequence[str], recall: Callable[[Claimed], object]) -> RecalledAnswer[Claimed] | None:
+    def claim(self, group: str, worker: str, done: Sequence[str]) -> RecalledAnswer[Claimed] | None:
         """The answer. None: no row below the slow band is due, a token does not count, or something is to be done first."""
         log, now, runtime = self._log, self._now_ms(), self._runtime
         decisions = log.decisions
@@ -90,13 +90,15 @@ class QuickClaim:
             or fold.paused
             or fold.answers
             or fold.follow_ups
+            or order.lanes.by_name
+            or decisions.limited
             or runtime.waiting.claims
             or claims.earliest < now
             or fold.expiries.earliest <= now
         ):
             return None
         names = self._names.get((group, worker)) or self._encoded(group, worker)
-        slot = order.pop(slow=False)
+        slot = order.pop_quick()
         if slot < 0:
             return None
         id, until, totals = columns.ids[slot], now + decisions.settings.lease, decisions.totals
@@ -115,12 +117,11 @@ class QuickClaim:
         row = claimed_row(fold, slot, now, until, group, worker)
         totals.claims += 1
         fold.end(len(value))
-        future = log.append(value)
-        if future is None:
-            return None
-        return RecalledAnswer(future, Claimed([ClaimedRow(row, token, until)], []), recall)
+        claimed = Claimed([ClaimedRow(row, token, until)], [])
+        future = log.append(value, claimed)
+        return None if future is None else RecalledAnswer(future, claimed, self._recall)
 
-    def done(self, token: str) -> Answer[list[str]] | None:
+    def done(self, token: str) -> asyncio.Future[list[str]] | None:
         """A row is processed, and goes. The answer; None: the token does not count, or something is to be done first."""
         log, now = self._log, self._now_ms()
         decisions = log.decisions
@@ -133,12 +134,11 @@ class QuickClaim:
         fold.done(slot)
         decisions.totals.done += 1
         fold.end(len(value))
-        future = log.append(value)
-        if future is None:
-            return None
+        stale: list[str] = []
+        future = log.append(value, stale)
         if self._runtime.waiting.claims:
             self._runtime.wake()
-        return Answer(future, [])
+        return future
 
     def _encoded(self, group: str, worker: str) -> tuple[int, int, bytes]:
         """The lengths of the names, and their bytes."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, HeadwaterError
 from headwater.core.timers import Timers
-from headwater.queue.answer import Answer, RecalledAnswer
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.carry import Carrier
 from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions
@@ -45,7 +45,8 @@ class QueueRuntime:
 
     def use(self, settings: QueueSettings) -> None:
         """Decide by these settings from now on."""
-        self.log.decisions.settings = settings
+        self.log.decisions.use(settings)
+        self.wake()
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
@@ -67,12 +68,12 @@ class QueueRuntime:
         value = self.log.decisions.end()
         if value is None:
             return self._unwritten(answer, again)
-        future = self.log.append(value)
+        future = self.log.append(value, answer)
         if future is None:
             return self.later(again)
         if self.waiting:
             self.wake()
-        return Answer(future, answer) if recall is None else RecalledAnswer(future, answer, recall)
+        return future if recall is None else RecalledAnswer(future, answer, recall)
 
     async def later(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call once the queue can be written again. Errors: those of `QueueLog.ready`, and of the call."""
@@ -120,13 +121,13 @@ class QueueRuntime:
             return
         served = self.waiting.serve(decisions)
         value = decisions.end()
-        future = None if value is None else self.log.append(value)
+        future = None if value is None else self.log.append(value, None)
         if future is not None:
             for claim, _ in served:
                 self.waiting.remove(claim)
             future.add_done_callback(partial(self._tell, served))
 
-    def _tell(self, served: Served, written: asyncio.Future[int]) -> None:
+    def _tell(self, served: Served, written: asyncio.Future[None]) -> None:
         if written.exception() is not None:  # they wait on; what was claimed all the same is released once the log is folded anew
             self._orphans += [claimed for _, rows in served for claimed in rows]
             self.waiting.put_back([claim for claim, _ in served])
@@ -158,7 +159,7 @@ class QueueRuntime:
     def _write(self, decisions: Decisions) -> None:
         """End a record for whose answer nobody waits."""
         value = decisions.end()
-        future = None if value is None else self.log.append(value)
+        future = None if value is None else self.log.append(value, None)
         if future is not None:
             future.add_done_callback(_looked_at)
 
@@ -177,7 +178,7 @@ class QueueRuntime:
         due = 0 if self.log.broken else self.decisions.fold.order.promote(now)
         if due:
             self.events.due(now, self.decisions.fold.order.due)
-            self.wake()
+        self.wake()
         self.set_alarm()
 
     def set_alarm(self) -> None:
@@ -188,6 +189,8 @@ class QueueRuntime:
         date = min(fold.claims.next_end() + 1, fold.expiries.next_date())
         if (self.waiting or self.events) and not fold.paused:
             date = min(date, fold.order.future.next_date())
+            if self.decisions.limited and fold.order.due:
+                date = min(date, self.decisions.next_allowed())
         self._alarm.set(NEVER if date >= NEVER else date)
 
     # -- after each commit, and at the end -----------------------------------------------------------------------------------
@@ -220,6 +223,6 @@ class QueueRuntime:
         self._ended(error)
 
 
-def _looked_at(future: asyncio.Future[int]) -> None:
+def _looked_at(future: asyncio.Future[None]) -> None:
     if not future.cancelled():
         future.exception()

@@ -29,7 +29,6 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Annotated[int, Note("How many rows of the queue may be processed at once; 0: any number.", "16", 0)] = 0
     rate: Annotated[int, Note("How many rows may be claimed within `rate_period`; 0: any number.", "100", 0)] = 0
     rate_period: Annotated[Duration, Note("The period of `rate`.", '"1s"', 1)] = Duration(1000)
-    results: Annotated[Duration, Note("How long the result of a finished row is kept; 0ms: not at all.", '"1h"', 0)] = Duration(0)
     period: Annotated[
         Period, Note("The queue's log closes its files after this: hour, day or month (UTC), or a duration; 0ms: never.", '"day"')
     ] = Period("day")

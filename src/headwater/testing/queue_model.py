@@ -6,10 +6,9 @@ from headwater.queue.settings import QueueSettings
 
 
 class ModelRow:
-    status, until, group, number = "W", 0, "", 0
-    counters = (0, 0)  # lost leases, failures
+    status, until, group, number, lane, counters = "W", 0, "", 0, b"", (0, 0)  # counters: of lost leases, of failures
 
-    def __init__(self, key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, update: int) -> None:
+    def __init__(self, *, key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, update: int) -> None:
         self.key, self.data, self.priority, self.expiration = key, data, priority, expiration
         self.insertion, self.process, self.update = insertion, process, update
 
@@ -43,17 +42,18 @@ class QueueModel:
         self._merge(self.rows[new.key, busy], new)
         return "merged"
 
-    def claim(self, now: int, lease: int, group: str) -> ModelRow | None:
-        fast = any(row.status == "P" and row.group == group and row.priority < 200 for row in self.rows.values())
+    def claimable(self, now: int, group: str) -> list[ModelRow]:
+        """The rows that may be claimed next: of each lane the first, where it has the smallest priority."""
+        running = [row for row in self.rows.values() if row.status == "P"]
+        fast = any(row.group == group and row.priority < 200 for row in running)
         due = [row for (_, held), row in self.rows.items() if row.status == "W" and not held and row.process <= now and not self.paused]
+        due = [row for row in due if not row.lane or sum(other.lane == row.lane for other in running) < self.settings.lane_concurrency]
         due = [row for row in due if row.priority < 200 or not (fast or any(other.priority < 200 for other in due))]
-        row = min(due, key=lambda row: (row.priority, row.process, row.number), default=None)
-        if row is not None:
-            row.status, row.until, row.group = "P", now + lease, group
-        return row
+        first = {row.lane: row for row in sorted(due, key=lambda row: (row.priority, row.process, row.number), reverse=True)}
+        full = 0 < self.settings.concurrency <= len(running)
+        return [row for row in first.values() if row.priority == min(one.priority for one in first.values()) and not full]
 
     def end(self, row: ModelRow, how: str, now: int, delay: int | None = None) -> None:
-        """done, released, failed or given-up."""
         row.counters = row.counters[0], row.counters[1] + (how in ("failed", "given-up"))
         if how == "done":
             del self.rows[row.key, False]
@@ -77,4 +77,4 @@ class QueueModel:
         old.process, old.priority = max(old.process, min(new.process, limit)), min(old.priority, new.priority)
         old.expiration = max(old.expiration, new.expiration) if old.expiration and new.expiration else 0
         old.counters = (0, 0) if new.data != old.data else old.counters
-        old.data, old.update = new.data, max(old.update, new.update)
+        old.data, old.update, old.lane = new.data, max(old.update, new.update), new.lane or old.lane

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
+from typing import Any, TypeVar
 
 from headwater.core.errors import Closed, TooLarge
 from headwater.log.commit_thread import MOST_BYTES, CommitThread
@@ -20,9 +21,10 @@ _ENTRY = RecordKind.ENTRY
 _FREEING = frozenset((RecordKind.MARK, RecordKind.DROP))
 _SMALL = 64 << 10  # bytes of a batch with a mark that may be written to a full disk
 _AGAIN = "Write again: the region reads its end first."  # what a region does after a failed append, before the next call
-_Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[int]"]  # one object for each call: all that wait are looked at by `gc`
+# The last one: what the future ends with. One object for each call: all that wait are looked at by `gc`.
+_Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[Any]", Any]
 
-
+T = TypeVar("T")
 Settled = Callable[[RegionChanges, Exception | None], None]
 """Is told what was committed, or what was not and why: in the loop, once the futures of the records have ended."""
 
@@ -79,7 +81,29 @@ class RegionAppender(CommitThread[_Queued]):
         first = numbers.next
         numbers.next = first + count
         future: asyncio.Future[int] = self._future()
-        self._queue.append((_ENTRY, table, first, count, value, future))
+        self._queue.append((_ENTRY, table, first, count, value, future, first + count - 1))
+        if self._idle:
+            self._rouse()
+        return future
+
+    def append(self, table: int, value: bytes, sequence: int, answer: T) -> asyncio.Future[T] | None:
+        """Queue the record of one payload, whose number its caller knows; the future ends with `answer`.
+
+        None, and nothing was done, where `add` would not take it or the next number is another. Errors: as for `write`.
+        """
+        numbers = self.tables.get(table)
+        if numbers is None:
+            checked_id(table, "table")
+            numbers = Numbers()
+        if self.failure is not None or self._stopping or numbers.next != sequence:
+            return None
+        if len(value) > self._limit:
+            raise self._too_large(value)
+        if sequence == 1:
+            self.tables[table] = numbers
+        numbers.next = sequence + 1
+        future: asyncio.Future[T] = self._future()
+        self._queue.append((_ENTRY, table, sequence, 1, value, future, answer))
         if self._idle:
             self._rouse()
         return future
@@ -96,7 +120,7 @@ class RegionAppender(CommitThread[_Queued]):
         if len(value) > self._limit:
             raise self._too_large(value)
         future: asyncio.Future[int] = self._future()
-        self._queue.append((kind, table, sequence, count, value, future))
+        self._queue.append((kind, table, sequence, count, value, future, sequence + count - 1))
         if self._idle:
             self._rouse()
         return future
@@ -109,9 +133,9 @@ class RegionAppender(CommitThread[_Queued]):
 
     def _commit(self) -> None:
         waiting = self._queue[:]
-        kinds, tables, sequences, counts, values, futures = zip(*waiting, strict=True)
+        kinds, tables, sequences, counts, values, futures, answers = zip(*waiting, strict=True)
         if _size(values) > MOST_BYTES:
-            kinds, tables, sequences, counts, values, futures = zip(*waiting[: _fitting(values)], strict=True)
+            kinds, tables, sequences, counts, values, futures, answers = zip(*waiting[: _fitting(values)], strict=True)
         del self._queue[: len(values)]
         changes = RegionChanges(kinds, tables, sequences, counts)
         if self.failure is not None:  # queued after it, or at the moment of its failure
@@ -125,18 +149,18 @@ class RegionAppender(CommitThread[_Queued]):
             self.failure = error
             self._tell(self._fail, futures, changes, error)
             return
-        self._tell(self._resolve, futures, changes)
+        self._tell(self._resolve, futures, answers, changes)
 
-    def _resolve(self, futures: Sequence[asyncio.Future[int]], changes: RegionChanges) -> None:
-        for future, sequence, count in zip(futures, changes.sequences, changes.counts, strict=True):
+    def _resolve(self, futures: Sequence[asyncio.Future[Any]], answers: Sequence[Any], changes: RegionChanges) -> None:
+        for future, answer in zip(futures, answers, strict=True):
             try:
-                future.set_result(sequence + count - 1)
+                future.set_result(answer)
             except asyncio.InvalidStateError:
                 continue  # the caller has given up; its record is appended nevertheless
         for call in self._settled:
             call(changes, None)
 
-    def _fail(self, futures: Sequence[asyncio.Future[int]], changes: RegionChanges, error: Exception) -> None:
+    def _fail(self, futures: Sequence[asyncio.Future[Any]], changes: RegionChanges, error: Exception) -> None:
         for future in futures:
             if not future.done():
                 future.set_exception(error)

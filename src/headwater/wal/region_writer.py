@@ -43,7 +43,7 @@ class RegionWriter:
             settled=self._settled,
             name=self._owned.topic,
         )
-        self.write = self._appender.write
+        self.write, self.append = self._appender.write, self._appender.append
 
     # -- what the region calls ----------------------------------------------------------------------------------
 

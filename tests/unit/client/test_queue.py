@@ -149,7 +149,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("row", WRONG, ids=repr)
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: ", ".join(row))
 async def test_a_row_that_cannot_be_is_bad_input_and_nothing_is_put(pages: OneQueue, row: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         await pages.put(**row)

@@ -83,8 +83,8 @@ class Played:
         assert {place: _shown(row) for place, row in waiting.items()} == {
             place: _model_shown(row) for place, row in self.model.rows.items()
         }
-        dead = {id: _shown(row_at(fold, death.slot))[:6] for id, death in fold.deaths.items()}
-        assert dead == {self.numbers[number]: _model_shown(row)[:6] for number, row in self.model.dead.items()}
+        dead = {id: _shown(row_at(fold, death.slot))[:7] for id, death in fold.deaths.items()}
+        assert dead == {self.numbers[number]: _model_shown(row)[:7] for number, row in self.model.dead.items()}
         assert bool(fold.paused) == self.model.paused
         rows = [row for (_, held), row in self.model.rows.items() if row.status == "W" and not held]
         assert (fold.order.due, fold.order.later) == (
@@ -117,7 +117,7 @@ class Played:
             checked.append(checked_row(NewRow(**{**row, **dated}), self.settings, self.now))
         puts = self.record(lambda decisions: [decisions.put(new) for new in checked])
         for new, put in zip(checked, puts, strict=True):
-            row = ModelRow(new.key, new.data, new.priority, new.insertion, new.process, new.expiration, new.insertion)
+            row = _model_row(new.key, new.data, new.priority, new.insertion, new.process, new.expiration, new.lane)
             outcome = self.model.put(row)
             assert put.outcome == outcome
             if outcome in ("inserted", "follow-up"):
@@ -125,9 +125,14 @@ class Played:
 
     def _claim(self, n: int, lease: int, group: str) -> None:
         claims = self.record(lambda decisions: [] if self.fold.paused else decisions.claim(n, lease, group, "w"))
-        expected = [row for _ in range(n) if (row := self.model.claim(self.now, lease, group)) is not None]
-        assert [(claim.row.key, claim.lease_until) for claim in claims] == [(row.key, row.until) for row in expected]
-        self.claims += [(claim.token, row) for claim, row in zip(claims, expected, strict=True)]
+        for claim in claims:
+            rows = {row.key: row for row in self.model.claimable(self.now, group)}
+            assert claim.row.key in rows
+            assert claim.lease_until == self.now + lease
+            row = rows[claim.row.key]
+            row.status, row.until, row.group = "P", self.now + lease, group
+            self.claims.append((claim.token, row))
+        assert len(claims) == n or not self.model.claimable(self.now, group)
 
     def _taken(self, place: int) -> tuple[str, ModelRow, bool] | None:
         """A token that was given out, its row, and whether it still counts."""
@@ -195,7 +200,7 @@ class Played:
             id, row = dead
             put = self.record(lambda decisions: decisions.retry(id))
             expiration = row.expiration if row.expiration > self.now else 0
-            again = ModelRow(row.key, row.data, row.priority, row.update, self.now, expiration, row.update)
+            again = _model_row(row.key, row.data, row.priority, row.update, self.now, expiration, row.lane)
             assert put.outcome == self.model.put(again)
             if put.outcome in ("inserted", "follow-up"):
                 self.numbers[self.model.rows[row.key, put.outcome == "follow-up"].number] = put.id
@@ -224,12 +229,19 @@ class Played:
         assert self.fold.claims.by_token == tokens
 
 
+def _model_row(key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, lane: bytes) -> ModelRow:
+    dates = {"insertion": insertion, "process": process, "expiration": expiration, "update": insertion}
+    row = ModelRow(key=key, data=data, priority=priority, **dates)
+    row.lane = lane
+    return row
+
+
 def _shown(row: Row) -> tuple[Any, ...]:
-    seen = (row.key, row.data, row.priority, row.insertion_date, row.expiration_date, (row.timeout_counter, row.failures))
+    seen = (row.key, row.data, row.priority, row.insertion_date, row.expiration_date, (row.timeout_counter, row.failures), row.lane)
     return (*seen, row.process_date, row.status, row.lease_until, row.group, row.update_date)
 
 
 def _model_shown(row: ModelRow) -> tuple[Any, ...]:
-    seen = (row.key, row.data, row.priority, row.insertion, row.expiration, row.counters)
+    seen = (row.key, row.data, row.priority, row.insertion, row.expiration, row.counters, row.lane)
     busy = row.status == "P"
     return (*seen, row.process, row.status, row.until if busy else 0, row.group if busy else "", row.update)

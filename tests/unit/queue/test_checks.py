@@ -91,7 +91,7 @@ def test_a_given_process_date_before_the_insertion_is_raised_to_it_and_no_other(
 @pytest.mark.parametrize("delay", [-1, 1.5, "5s", MAX_DATE])
 def test_delays_are_milliseconds_from_now(delay: Any) -> None:
     assert checked(delay=0).process == NOW
-    with pytest.raises(BadInput, match="delay|process date"):
+    with pytest.raises(BadInput, match=r"delay|process date"):
         checked(delay=delay)
     with pytest.raises(BadInput, match="a process date and a delay"):
         checked(delay=0, process_date=NOW)

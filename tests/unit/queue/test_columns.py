@@ -31,7 +31,7 @@ def test_a_slot_forgets_its_row() -> None:
     columns.tries[slot], columns.extras[slot] = Tries(1), Extras(lane=b"l")
     columns.give_back(slot)
     assert (columns.states[slot], columns.bodies[slot]) == (FREE, b"")
-    assert not (columns.homes or columns.updates or columns.tries or columns.extras)
+    assert (columns.homes, columns.updates, columns.tries, columns.extras) == ({}, {}, {}, {})
     assert columns.take() == slot
 
 

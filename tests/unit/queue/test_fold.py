@@ -14,7 +14,7 @@ from headwater.queue.columns import HELD
 from headwater.queue.fold import QueueFold
 from headwater.queue.settings import QueueSettings
 
-KEYS = [b"a", b"b", b"c"]
+KEYS = [b"a", b"b", b"c", b"d"]
 PUT = st.tuples(
     st.just("put"),
     st.lists(
@@ -25,6 +25,7 @@ PUT = st.tuples(
                 "delay": st.sampled_from([0, 5, 40]),
                 "insertion_date": st.sampled_from([-20, -1, 0, 3]),
                 "expiration_date": st.sampled_from([1, 10, 60]),
+                "lane": st.sampled_from([b"", b"x", b"y"]),
             },
         ),
         min_size=1,
@@ -40,9 +41,10 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS, delay=st.sampled_from([0, 30]))
-def test_the_queue_does_what_the_model_does(steps: list[tuple[int, tuple[Any, ...]]], delay: int) -> None:
-    played = Played(QueueSettings(max_timeouts=1, max_attempts=2, max_delay=Duration(delay), clock_ahead=Duration(5)))
+@given(steps=STEPS, delay=st.sampled_from([0, 30]), lanes=st.integers(1, 2), limit=st.sampled_from([0, 0, 2]))
+def test_the_queue_does_what_the_model_does(steps: list[tuple[int, tuple[Any, ...]]], delay: int, lanes: int, limit: int) -> None:
+    limits = {"max_timeouts": 1, "max_attempts": 2, "lane_concurrency": lanes, "concurrency": limit}
+    played = Played(QueueSettings(**limits, max_delay=Duration(delay), clock_ahead=Duration(5)))
     for wait, step in steps:
         played.now += wait
         played.step(*step)

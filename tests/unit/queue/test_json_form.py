@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, NotFound
+from headwater.queue import json_form
 from headwater.queue.answers import ShownClaim, ShownRow
 from headwater.queue.json_form import (
+    LARGEST_DATE,
     data_bytes,
     data_of,
     is_list,
@@ -28,6 +30,8 @@ from headwater.queue.row import BINARY, JSON, NewRow, Row
 from headwater.queue.values import ClaimedRow
 
 ROW = Row(65_536, b"k", b'{"n":1.10}', JSON, 10, 1_700_000_000_123, 1_700_000_000_124, 0, "W")
+
+
 DATES = st.integers(1, 253_402_300_799_999)
 
 
@@ -103,3 +107,56 @@ def test_values_of_python() -> None:
             key_bytes(wrong)
     for key in (b"k", b"\xff", b'{"$binary"'):
         assert key_in_path(path_key(key)) == key
+
+
+JSONS = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63), st.text(max_size=9)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+DATA = st.one_of(
+    st.tuples(JSONS.filter(lambda one: not (isinstance(one, dict) and "$binary" in one)).map(msgspec.json.encode), st.just(JSON)),
+    st.tuples(st.binary(max_size=30), st.just(BINARY)),
+)
+
+
+MOMENTS = st.integers(1, LARGEST_DATE)
+
+
+KEYS = st.one_of(st.text(min_size=1, max_size=9).map(str.encode), st.binary(min_size=1, max_size=9))
+
+
+NEW = st.builds(
+    lambda key, data, **given: NewRow(key=key, data=data[0], form=data[1], **given),
+    KEYS,
+    DATA,
+    priority=st.one_of(st.none(), st.integers(0, 255)),
+    process_date=st.one_of(st.none(), MOMENTS),
+    delay=st.one_of(st.none(), st.integers(0, 2**40)),
+    insertion_date=st.one_of(st.none(), MOMENTS),
+    expiration_date=st.one_of(st.just(0), MOMENTS),
+    lane=st.text(max_size=5).map(str.encode),
+)
+
+
+@given(st.lists(NEW, min_size=1, max_size=3))
+def test_rows_that_are_sent_are_read(rows: list[NewRow]) -> None:
+    assert read_rows(send_rows(rows), lines=False) == rows
+    lines = b"\n".join(send_rows([row]) for row in rows) + b"\n\n"
+    assert read_rows(lines, lines=True) == rows
+
+
+@example(1001)
+@given(MOMENTS)
+def test_a_datetime_is_read_to_the_millisecond(ms: int) -> None:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    assert read_date(moment.astimezone(timezone(timedelta(hours=-12))), "d") == ms
+
+
+@given(KEYS)
+def test_keys_in_addresses(key: bytes) -> None:
+    assert json_form.key_in_path(json_form.path_key(key)) == key
+    with pytest.raises(NotFound):
+        json_form.key_in_path("")

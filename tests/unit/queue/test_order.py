@@ -44,7 +44,6 @@ class Ground:
     def compare(self) -> None:
         due = [row for row in self.rows if row[1] <= self.now]
         assert (self.order.due, self.order.later) == (len(due), len(self.rows) - len(due))
-        assert self.order.top() == min((row[0] for row in due), default=256)
         assert self.order.oldest_due() == min((row[1] for row in due), default=NEVER)
         later = min((row[1] for row in self.rows if row[1] > self.now), default=NEVER)
         assert self.order.future.next_date() == later

@@ -485,18 +485,19 @@ async def test_records_that_a_move_makes_fit_into_the_log(log: EmbeddedLog, tmp_
 # -- owners of a table that append without a coroutine -------------------------------------------------------------
 
 
-async def test_an_append_is_numbered_when_it_is_made_and_told_when_it_is_durable(opened: OpenRegion) -> None:
+async def test_an_append_has_the_number_that_its_caller_expects_and_is_answered_when_it_is_durable(opened: OpenRegion) -> None:
     region, told = await opened(), list[int]()
     region.settled.append(lambda changes, error: told.extend(changes.sequences))
-    appended = [region.append(1, EMPTY + b"%d" % number) for number in range(3)]
-    assert [None if one is None else one[0] for one in appended] == [1, 2, 3]
-    assert [await one[1] for one in appended if one is not None] == [1, 2, 3]
+    assert region.append(1, EMPTY, 2, "another is next") is None
+    appended = [region.append(1, EMPTY + b"%d" % number, 1 + number, f"answer {number}") for number in range(3)]
+    assert region.append(1, EMPTY, 3, "it has a payload") is None
+    assert [await one for one in appended if one is not None] == ["answer 0", "answer 1", "answer 2"]
     assert [entry.payload async for entry in region.read(1)] == [b"0", b"1", b"2"]
     assert told == [1, 2, 3]
     with pytest.raises(BadInput):
-        region.append(-1, EMPTY)
+        region.append(-1, EMPTY, 1, None)
     with pytest.raises(TooLarge):
-        region.append(1, bytes(region.limit + 1))
+        region.append(1, bytes(region.limit + 1), 4, None)
 
 
 async def test_after_a_failure_an_append_does_nothing_until_the_region_is_ready(opened: OpenRegion) -> None:
@@ -505,14 +506,14 @@ async def test_after_a_failure_an_append_does_nothing_until_the_region_is_ready(
     region.settled.append(lambda changes, error: told.append(error))
     owned = cast(Any, region)._owned
     owned.writer = FailingOnce(owned.writer, OutcomeUnknown("?"), arrives=True)
-    appended = region.append(1, EMPTY + b"b")
+    appended = region.append(1, EMPTY + b"b", 2, None)
     assert appended is not None
     with pytest.raises(OutcomeUnknown):
-        await appended[1]
+        await appended
     assert [type(error) for error in told] == [OutcomeUnknown]
-    assert region.append(1, EMPTY + b"c") is None
+    assert region.append(1, EMPTY + b"c", 3, None) is None
     await region.ready()
-    again = region.append(1, EMPTY + b"d")
+    again = region.append(1, EMPTY + b"d", 3, "there")
     assert again is not None
-    assert await again[1] == again[0] == 3
+    assert await again == "there"
     assert [entry.payload async for entry in region.read(1)] == [b"a", b"b", b"d"]

@@ -1,0 +1,261 @@
+"""What each call decides, in the cases that the table of the rules names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.queue.played import state
+
+from headwater.core.errors import Conflict, NotFound
+from headwater.core.units import Duration
+from headwater.queue.checks import checked_row
+from headwater.queue.decisions import Decisions
+from headwater.queue.fold import QueueFold
+from headwater.queue.replay import replay
+from headwater.queue.row import NewRow, Row
+from headwater.queue.row_view import row_at
+from headwater.queue.settings import QueueSettings
+from headwater.queue.values import FailedClaim, Put
+
+MIB = 1 << 20
+
+
+class Ground:
+    """Decisions on a fold, at a time that tests move."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.fold, self.now, self.records = QueueFold(), 1_000_000, list[bytes]()
+        self.fold.finish(self.now)
+        self.decisions = Decisions(self.fold, QueueSettings(**settings))
+
+    def call(self, name: str, *given: Any, **named: Any) -> Any:
+        """A call by its name, as one record."""
+        self.decisions.begin(self.now)
+        try:
+            return getattr(self.decisions, name)(*given, **named)
+        finally:
+            value = self.decisions.end()
+            if value is not None:
+                self.records.append(value)
+
+    def put(self, key: bytes = b"k", data: bytes = b"1", **given: Any) -> Put:
+        put: Put = self.call("put", checked_row(NewRow(key=key, data=data, **given), self.decisions.settings, self.now))
+        return put
+
+    def claim(self, n: int = 1, lease: int = 50, group: str = "g") -> list[str]:
+        return [claimed.token for claimed in self.call("claim", n, lease, group, "w")]
+
+    def row(self, key: bytes = b"k") -> Row:
+        return row_at(self.fold, self.fold.by_key[key])
+
+    def replayed(self) -> QueueFold:
+        fold = QueueFold()
+        for sequence, value in enumerate(self.records, 1):
+            replay(fold, sequence, value[1:])
+        fold.finish(self.now)
+        return fold
+
+
+def test_a_merge_keeps_the_id_and_has_the_counters_begin_anew_only_for_other_data() -> None:
+    ground = Ground()
+    put = ground.put(priority=50)
+    ground.call("fail", [FailedClaim(ground.claim()[0], "no")])
+    ground.claim()
+    ground.now += 51
+    ground.call("advance", 10)
+    assert (ground.row().timeout_counter, ground.row().failures, ground.row().attempts, ground.row().error) == (1, 1, 2, "no")
+    assert ground.put(priority=60) == Put(put.id, "merged", ground.now)
+    assert (ground.row().timeout_counter, ground.row().failures, ground.row().error, ground.row().priority) == (1, 1, "no", 50)
+    ground.put(data=b"2")
+    assert (ground.row().timeout_counter, ground.row().failures, ground.row().attempts, ground.row().error) == (0, 0, 2, "")
+    ground.put(data=b"2", form=1)
+    assert (ground.row().form, ground.row().insertion_date, ground.row().update_date) == (1, 1_000_000, ground.now)
+
+
+def test_more_urgency_does_not_bring_a_row_before_its_date() -> None:
+    ground = Ground()
+    ground.put(delay=100, priority=100)
+    ground.put(delay=10, priority=0)
+    assert (ground.row().priority, ground.row().process_date, ground.claim()) == (0, 1_000_100, [])
+    ground.now += 100
+    assert len(ground.claim()) == 1
+
+
+def test_an_older_put_is_stale_for_a_waiting_a_processed_and_a_held_row() -> None:
+    ground = Ground()
+    ground.put(insertion_date=ground.now - 10)
+    assert ground.put(insertion_date=ground.now - 11).outcome == "stale"
+    ground.claim()
+    assert ground.put(insertion_date=ground.now - 11).outcome == "stale"
+    assert ground.put(data=b"2").outcome == "follow-up"
+    assert ground.put(insertion_date=ground.now - 1).outcome == "stale"
+    assert len(ground.records) == 3
+
+
+def test_a_put_while_the_lease_is_over_merges_once_the_row_is_taken_back() -> None:
+    ground = Ground()
+    ground.put()
+    ground.claim(lease=50)
+    ground.now += 50
+    assert not ground.decisions.overdue(ground.now)
+    ground.now += 1
+    assert ground.decisions.overdue(ground.now)
+    ground.call("advance", 10)
+    assert ground.row().timeout_counter == 1
+    assert ground.put(data=b"2").outcome == "merged"
+    assert ground.row().timeout_counter == 0
+
+
+@pytest.mark.parametrize("most", [0, 2, 255])
+def test_a_row_is_given_up_when_it_would_lose_more_leases_than_max_timeouts(most: int) -> None:
+    ground = Ground(max_timeouts=most)
+    ground.put()
+    for lost in range(most + 1):
+        assert ground.row().timeout_counter == lost
+        ground.claim(lease=1)
+        ground.now += 2
+        ground.call("advance", 10)
+    [(id, death)] = ground.fold.deaths.items()
+    dead = row_at(ground.fold, death.slot)
+    assert (death.reason, death.worker, dead.attempts, dead.timeout_counter) == (0, "w", most + 1, min(most + 1, 255))
+    assert (ground.decisions.died, b"k" in ground.fold.by_key) == ([id], False)
+
+
+def test_a_row_is_given_up_when_it_has_failed_max_attempts_times_or_at_once() -> None:
+    ground = Ground(max_attempts=2)
+    ground.put()
+    for error in ("first", "second"):
+        assert ground.call("fail", [FailedClaim(ground.claim()[0], error)]) == []
+    ground.put(b"other")
+    ground.call("fail", [FailedClaim(ground.claim()[0], "never", give_up=True)])
+    assert [(death.reason, death.error) for death in ground.fold.deaths.values()] == [(1, "second"), (2, "never")]
+
+
+def test_a_failed_row_waits_and_a_released_one_keeps_its_date_or_waits() -> None:
+    ground = Ground()
+    ground.put()
+    ground.call("fail", [FailedClaim(ground.claim()[0], "no", 30)])
+    assert (ground.row().process_date, ground.claim()) == (ground.now + 30, [])
+    ground.now += 30
+    ground.call("release", ground.claim(), None)
+    assert (ground.row().process_date, ground.row().failures, ground.row().timeout_counter) == (ground.now, 1, 0)
+    ground.call("release", ground.claim(), 7)
+    assert ground.row().process_date == ground.now + 7
+
+
+def test_a_late_token_changes_nothing_and_extends_nothing() -> None:
+    ground = Ground()
+    ground.put()
+    [token] = ground.claim(lease=10)
+    ground.now += 11
+    ground.call("advance", 10)
+    [newer] = ground.claim()
+    before = state(ground.fold)
+    for call in (("done", [token]), ("extend", [token], 99), ("release", [token], None), ("fail", [FailedClaim(token)])):
+        assert ground.call(*call) == [token]
+    assert state(ground.fold) == before
+    assert ground.call("done", [newer, newer]) == [newer]
+
+
+def test_a_row_that_expires_while_it_is_processed_may_be_done_and_is_not_tried_again() -> None:
+    for end in ("done", "lost", "fail", "release"):
+        ground = Ground()
+        ground.put(expiration_date=ground.now + 10)
+        [token] = ground.claim(lease=50)
+        ground.now += 20
+        ground.call("advance", 10)
+        assert ground.row().status == "P"
+        if end == "lost":
+            ground.now += 31
+            ground.call("advance", 10)
+        else:
+            given = {"done": ([token],), "fail": ([FailedClaim(token)],), "release": ([token], None)}[end]
+            assert ground.call(end, *given) == []
+        assert (len(ground.fold), ground.decisions.totals.expired) == (0, int(end != "done"))
+
+
+def test_a_row_that_expires_before_its_date_never_runs() -> None:
+    ground = Ground()
+    ground.put(delay=20, expiration_date=ground.now + 10)
+    ground.now += 10
+    ground.call("advance", 10)
+    assert (len(ground.fold), ground.decisions.totals.expired) == (0, 1)
+
+
+def test_a_slow_row_waits_while_its_group_has_another() -> None:
+    ground = Ground()
+    ground.put(b"slow", priority=200)
+    ground.put(b"slower", priority=255)
+    ground.put(b"fast", priority=199)
+    [fast] = ground.claim(5)
+    assert ground.claim(5) == []
+    assert len(ground.claim(1, group="other")) == 1
+    ground.call("done", [fast])
+    assert len(ground.claim(5)) == 1
+
+
+def test_the_row_of_a_key_is_cancelled_unless_it_is_processed() -> None:
+    ground = Ground()
+    ground.put()
+    assert ground.call("cancel", b"k").key == b"k"
+    with pytest.raises(NotFound, match="'k'"):
+        ground.call("cancel", b"k")
+    ground.put()
+    ground.claim()
+    with pytest.raises(Conflict, match="processed"):
+        ground.call("cancel", b"k")
+
+
+def test_a_dead_row_that_is_put_again_begins_anew_and_yields_to_newer_puts() -> None:
+    ground = Ground(max_attempts=1)
+    for newer in (False, True):
+        put = ground.put(b"a", b"old", priority=7, expiration_date=ground.now + 10, lane=b"l")
+        ground.call("fail", [FailedClaim(ground.claim()[0], "no")])
+        ground.now += 20
+        if newer:
+            ground.put(b"a", b"new")
+        outcome = ground.call("retry", put.id).outcome
+        row = ground.row(b"a")
+        assert (outcome, row.data, ground.fold.deaths) == (("stale", b"new", {}) if newer else ("inserted", b"old", {}))
+        if not newer:
+            assert (row.priority, row.lane, row.expiration_date, row.failures, row.error) == (7, b"l", 0, 0, "")
+            ground.call("cancel", b"a")
+
+
+def test_pausing_and_resuming_twice_writes_once() -> None:
+    ground = Ground()
+    for call in ("pause", "pause", "resume", "resume"):
+        ground.call(call)
+    assert (len(ground.records), ground.fold.paused) == (2, 0)
+
+
+def test_leases_of_rows_with_large_follow_ups_end_in_several_records() -> None:
+    ground = Ground()
+    for number in range(8):
+        ground.put(b"%d" % number)
+    ground.claim(8)
+    for number in range(8):
+        ground.put(b"%d" % number, bytes(MIB), form=1)
+    ground.now += 51
+    begun = len(ground.records)
+    while ground.call("advance", 100):
+        pass
+    assert max(len(value) for value in ground.records[begun:]) < 3 * MIB
+    assert ([ground.row(b"%d" % number).timeout_counter for number in range(8)], ground.fold.follow_ups) == ([0] * 8, {})
+    assert state(ground.replayed()) == state(ground.fold)
+
+
+def test_answers_are_carried_slice_by_slice_the_oldest_first_and_never_beyond_their_time() -> None:
+    ground = Ground(lease=Duration(1))
+    for number in range(100):
+        ground.now += 1
+        ground.call("answered", ground.now + 50, f"{number}", bytes(16), [])
+    first, begun = ground.fold.homes.pass_unneeded(), len(ground.records)
+    while ground.fold.homes.pass_unneeded() <= begun:
+        ground.call("carry", [], 500, before=begun)
+        assert ground.fold.homes.pass_unneeded() > first
+        first = ground.fold.homes.first
+    assert max(len(value) for value in ground.records[begun:]) < 1000
+    assert list(ground.fold.answers) == [f"{number}" for number in range(50, 100)]
+    assert state(ground.replayed()) == state(ground.fold)
