@@ -56,12 +56,21 @@ async def test_the_largest_row_can_fail_and_be_put_again(opened: OpenQueue, regi
     assert (await queue.put([row]))[0].outcome == "merged"
 
 
-async def test_an_idempotency_key_lasts_24_hours_also_where_its_answer_was_carried(opened: OpenQueue, clock: ManualClock) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_an_idempotency_key_lasts_24_hours_also_where_its_answer_was_carried(
+    opened: OpenQueue, clock: ManualClock, restarts: bool
+) -> None:
     queue = await opened()
     await queue.put([NewRow(key=b"a")], idempotency="first")
     clock.advance(60)
     await queue.put([NewRow(key=b"b")], idempotency="second")
-    queue = await opened()
+    runtime = queue._runtime
+    decisions = runtime.begin(clock.now_ms())
+    assert decisions is not None
+    decisions.carry([], 10_000, before=1)  # from now on it stands behind the second
+    await runtime.commit(None, lambda: runtime.log.ready())
+    if restarts:
+        queue = await opened()
     clock.advance(86_400 - 60)
     assert not (await queue.put([NewRow(key=b"a")], idempotency="first"))[0].replayed
     assert (await queue.put([NewRow(key=b"b")], idempotency="second"))[0].replayed
