@@ -10,7 +10,10 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RegionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A region, and the offsets that its log keeps: from `start` up to, not including, `end`. `problem`: why nothing else is known of it."""
+    """A region, and the offsets that its log keeps: from `start` up to, not including, `end`.
+
+    `problem`: why nothing else is known of it.
+    """
 
     namespace: str
     region: int

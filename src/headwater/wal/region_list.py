@@ -9,7 +9,10 @@ from headwater.wal.region_topics import PART, RegionTopics, region_of
 
 
 def region_list(log: Log, namespace: str | None = None) -> list[tuple[RegionTopics, Topic]]:
-    """Every region, or those of a namespace, in order, each with its data topic. Blocking. Errors: `Damaged` where a topic cannot be described."""
+    """Every region, or those of a namespace, in order, each with its data topic. Blocking.
+
+    Errors: `Damaged` where a topic cannot be described.
+    """
     found = [(region, topic) for topic in log.topics() if topic.settings.owner == PART and (region := region_of(topic.name)) is not None]
     return sorted(
         (pair for pair in found if namespace is None or pair[0].namespace == namespace),
