@@ -99,8 +99,8 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
             return Recovered(meta=meta, snapshots=stored, records=records, problems=problems + lost, accepted=bool(lost))
     if not good and foreign > bounds.end and not accept_loss:  # the data topic was lost and made anew, or the meta topic is not its own
         raise Damaged(
-            f"The log of region {topics} ends at {bounds.end}, and a snapshot knows those before {foreign}: it is newer, and of another topic "
-            f"{topics.data}.",
+            f"The log of region {topics} ends at {bounds.end}, and a snapshot knows those before {foreign}: it is newer, "
+            f"and of another topic {topics.data}.",
             hint=_same_backup(topics),
         )
     found = _of_wal_on_kafka(log, topics)
