@@ -12,10 +12,13 @@ import pytest
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import DiskFull
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.reserve import NAME, SIZE
 from headwater.log.record import TopicSettings
-from headwater.wal.region import open_region
+from headwater.wal.region import TableMark, open_region
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.verification import verify
+from headwater.wal.view import RegionView
 
 TOPICS = RegionTopics("wal", 7)
 TABLES = 8
@@ -69,3 +72,36 @@ async def flushed_and_cleaned(small_disk: Path, reopen: bool) -> None:
     await region.close()
     owners.close()
     log.close()
+
+
+def test_writers_that_go_on_take_nothing_of_what_marks_need(small_disk: Path) -> None:
+    asyncio.run(marked_beside_writers(small_disk))
+    gc.collect()
+
+
+async def marked_beside_writers(small_disk: Path) -> None:
+    """Two regions on one full disk: each table is marked while others write, in the same region and in the other one."""
+    data, tables = small_disk / "data", 100
+    with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
+        regions = []
+        for number in (7, 8):
+            create_region(log, RegionTopics("wal", number), TopicSettings(segment=50_000))
+            regions.append(await open_region(log, owners, RegionTopics("wal", number)))
+        last = [dict.fromkeys(range(tables), 0) for _ in regions]
+        with pytest.raises(DiskFull):
+            while True:
+                for region, lasts in zip(regions, last, strict=True):
+                    for table in lasts:
+                        lasts[table] = await region.write(table, [bytes(1000)])
+        fill(small_disk)
+        for table in range(tables):
+            for region, lasts in zip(regions, last, strict=True):
+                beside = [one.write((table + 1) % tables, [bytes(900)]) for one in regions for _ in range(3)]
+                outcome, *_ = await asyncio.gather(region.mark_delete_up_to(table, lasts[table]), *beside, return_exceptions=True)
+                assert outcome == TableMark(lasts[table])
+        for region, lasts in zip(regions, last, strict=True):
+            assert (await region.clean()).removed >= sum(lasts.values())
+            await region.close()
+        for number in (7, 8):
+            verify(RegionView(log, RegionTopics("wal", number)))
+        assert (data / "log" / NAME).stat().st_size == SIZE

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import MetaLost
+from headwater.core.errors import Damaged, MetaLost
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.wal.recovery import full_scan, recover
 from headwater.wal.region import open_region
 from headwater.wal.region_creation import create_region
-from headwater.wal.region_topics import RegionTopics
+from headwater.wal.region_topics import PART, RegionTopics
 from headwater.wal.verification import verify
 from headwater.wal.view import RegionView
 
@@ -62,6 +62,23 @@ def test_a_log_without_its_beginning_does_not_take_snapshots_of_another_installa
     swapped(data, installation(tmp_path / "theirs", b"theirs", flushed=5, cleans=True), TOPICS.meta)
     with EmbeddedLog(data) as log, pytest.raises(MetaLost, match="is of another topic wal_data_7"):
         recover(log, TOPICS)
+
+
+def test_a_log_that_was_made_anew_beside_its_snapshots_is_told_and_accepted(tmp_path: Path) -> None:
+    data = installation(tmp_path / "ours", b"ours", flushed=1, cleans=False)
+    shutil.rmtree(data / "log" / TOPICS.data)
+    with EmbeddedLog(data) as log:
+        log.create_topic(TOPICS.data, part=PART)
+        with pytest.raises(Damaged, match=r"ends at 0, and a snapshot knows those before 14: it is newer, and of another topic"):
+            recover(log, TOPICS)
+        with LocalOwnership(log, data / "owners") as owners:
+            asyncio.run(accepted(log, owners))
+        assert recover(log, TOPICS).meta.tables == {}  # accepted once and for all
+
+
+async def accepted(log: EmbeddedLog, owners: LocalOwnership) -> None:
+    region = await open_region(log, owners, TOPICS, accept_loss=True)
+    await region.close()
 
 
 def test_both_topics_of_a_backup_belong_together(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
 
 
 def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, end: int | None) -> Recovered:
-    good, problems = _snapshots(log, topics)
+    good, problems, foreign = _snapshots(log, topics)
     bounds = log.bounds(topics.data, 0)  # after the snapshots: an owner that writes meanwhile stores only what is in the log already
     stored = sorted((one for one, _ in good), key=lambda one: one.first)
     for one, meta in good[skip:]:
@@ -83,8 +83,7 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
             if not accept_loss:
                 raise Damaged(
                     f"The log of region {topics} {ahead}.",
-                    hint=f"Restore both of {topics.data} and {topics.meta} from the same backup, or go on with what is left: "
-                    f"`headwater wal recover {topics} --accept-loss`.",
+                    hint=_same_backup(topics),
                 )
             problems.append(f"the log {ahead}")
         elif one.watermark < bounds.start:
@@ -98,6 +97,12 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
                 return _repaired(log, topics, meta, start=bounds.start, problems=[*problems, str(error)])
             lost = _cut_off(log, topics, meta, start=bounds.start, accept_loss=accept_loss)
             return Recovered(meta=meta, snapshots=stored, records=records, problems=problems + lost, accepted=bool(lost))
+    if not good and foreign > bounds.end and not accept_loss:  # the data topic was lost and made anew, or the meta topic is not its own
+        raise Damaged(
+            f"The log of region {topics} ends at {bounds.end}, and a snapshot knows those before {foreign}: it is newer, "
+            f"and of another topic {topics.data}.",
+            hint=_same_backup(topics),
+        )
     found = _of_wal_on_kafka(log, topics)
     if found is None or found[0] < bounds.start:
         found = bounds.start, {}
@@ -114,7 +119,7 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
             if not accept_loss:
                 raise
             return _repaired(log, topics, meta, start=0, problems=[*problems, str(error)])
-        return Recovered(meta=meta, snapshots=[], records=records, problems=problems, accepted=bool(stored))
+        return Recovered(meta=meta, snapshots=[], records=records, problems=problems, accepted=bool(stored) or foreign > bounds.end)
     left, records, _ = _left(log, topics, bounds.start)
     if not accept_loss:
         reason = "; ".join(problems) or "there is none"
@@ -124,6 +129,13 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
             hint=f"Restore {topics.meta} from a backup, or go on with what is left: `headwater wal recover {topics} --accept-loss`.",
         )
     return Recovered(meta=left, snapshots=[], records=records, problems=problems, accepted=True)
+
+
+def _same_backup(topics: RegionTopics) -> str:
+    return (
+        f"Restore both of {topics.data} and {topics.meta} from the same backup, or go on with what is left: "
+        f"`headwater wal recover {topics} --accept-loss`."
+    )
 
 
 def full_scan(log: Log, topics: RegionTopics, end: int | None = None) -> Recovered:
@@ -245,15 +257,15 @@ def _some(texts: Sequence[str]) -> str:
     return "; ".join([*texts[:_NAMED], *([f"and {len(texts) - _NAMED} more"] if len(texts) > _NAMED else [])]) or "no payloads"
 
 
-def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapshot, RegionMeta]], list[str]]:
-    """The whole snapshots of this log, the newest first; and what is wrong with the others."""
+def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapshot, RegionMeta]], list[str], int]:
+    """The whole snapshots of this log, the newest first; what is wrong with the others; and the highest watermark of another log's."""
     generation = log.topic(topics.data).generation
     good: list[tuple[StoredSnapshot, RegionMeta]] = []
-    problems: list[str] = []
+    problems, foreign = list[str](), 0
     try:
         groups = list(_groups(log, topics))
     except UnknownTopic:
-        return [], [f"there is no topic {topics.meta}"]
+        return [], [f"there is no topic {topics.meta}"], 0
     for chunks, problem in reversed(groups):
         first = chunks[0][0] if chunks else -1
         try:
@@ -263,11 +275,12 @@ def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapsho
             if found[0].generation not in ("", generation):  # its offsets mean nothing here, whether or not they fit
                 of = f"generation {found[0].generation}, and this one is {generation}"
                 problems.append(f"the one at {first} is of another topic {topics.data}, of {of}")
+                foreign = max(foreign, found[0].watermark)
             elif found[0].count:  # others hold no map
                 good.append((StoredSnapshot(first, chunks[-1][0], found[0].watermark), joined(found)))
         except MalformedRecord as error:
             problems.append(f"the one at {first} is damaged: {error}" if first >= 0 else str(error))
-    return good, problems
+    return good, problems, foreign
 
 
 def _groups(log: Log, topics: RegionTopics) -> Iterator[tuple[list[tuple[int, SnapshotChunk]], str]]:

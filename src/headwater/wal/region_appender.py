@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, takewhile
 from typing import Any, TypeVar
 
-from headwater.core.errors import Closed, TooLarge
+from headwater.core.errors import Closed, DiskFull, TooLarge
 from headwater.log.commit_thread import MOST_BYTES, CommitThread
 from headwater.log.group_commit import not_tried
 from headwater.log.record import Record
@@ -19,7 +19,7 @@ from headwater.wal.region_topics import checked_id
 OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
 _ENTRY = RecordKind.ENTRY
 _FREEING = frozenset((RecordKind.MARK, RecordKind.DROP))
-_SMALL = 64 << 10  # bytes of a batch with a mark that may be written to a full disk
+_MOST_FREEING = 500  # marks and drops of a batch that may be written to a full disk, some 50 KiB
 _AGAIN = "Write again: the region reads its end first."  # what a region does after a failed append, before the next call
 # The last one: what the future ends with. One object for each call: all that wait are looked at by `gc`.
 _Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[Any]", Any]
@@ -138,15 +138,32 @@ class RegionAppender(CommitThread[_Queued]):
             kinds, tables, sequences, counts, values, futures, answers = zip(*waiting[: _fitting(values)], strict=True)
         del self._queue[: len(values)]
         changes = RegionChanges(kinds, tables, sequences, counts)
+        frees = _FREEING.issuperset(kinds) and len(kinds) <= _MOST_FREEING
         if self.failure is not None:  # queued after it, or at the moment of its failure
             self._tell(self._fail, futures, changes, not_tried(self.failure, _AGAIN))
             return
         try:
-            frees = not _FREEING.isdisjoint(kinds) and _size(values) <= _SMALL
-            offsets = self._append(RecordColumns(encode_keys(self._region, kinds, tables, sequences), values), frees)
-            self._apply(changes, offsets)
+            self._store(changes, values, frees)
         except Exception as error:
             self.failure = error
+            places = list(_freeing(changes))[:_MOST_FREEING] if isinstance(error, DiskFull) and not frees else []
+            if places:
+                self._free(_chosen(changes, places), [values[place] for place in places], [futures[place] for place in places])
+                left = sorted({*range(len(values))}.difference(places))
+                changes, futures = _chosen(changes, left), tuple(futures[place] for place in left)
+            self._tell(self._fail, futures, changes, error)
+            return
+        self._tell(self._resolve, futures, changes)
+
+    def _store(self, changes: RegionChanges, values: Sequence[bytes], frees: bool) -> None:
+        keys = encode_keys(self._region, changes.kinds, changes.tables, changes.sequences)
+        self._apply(changes, self._append(RecordColumns(keys, values), frees))
+
+    def _free(self, changes: RegionChanges, values: Sequence[bytes], futures: Sequence[asyncio.Future[int]]) -> None:
+        """Append the marks and drops of a batch for which the disk is too full: the payloads beside them must not use what it keeps."""
+        try:
+            self._store(changes, values, True)
+        except Exception as error:
             self._tell(self._fail, futures, changes, error)
             return
         self._tell(self._resolve, futures, answers, changes)
@@ -166,6 +183,23 @@ class RegionAppender(CommitThread[_Queued]):
                 future.set_exception(error)
         for call in self._settled:
             call(changes, error)
+
+
+def _freeing(changes: RegionChanges) -> Iterator[int]:
+    """The places of the marks and drops that hold without the payloads of the batch."""
+    lost: dict[int, int] = {}  # by table: the first sequence that is not written
+    for place, (kind, table, sequence) in enumerate(zip(changes.kinds, changes.tables, changes.sequences, strict=True)):
+        if kind is _ENTRY:
+            lost.setdefault(table, sequence)
+        elif kind in _FREEING and sequence <= lost.get(table, sequence) and (table not in lost or kind is RecordKind.MARK):
+            yield place
+
+
+def _chosen(changes: RegionChanges, places: Sequence[int]) -> RegionChanges:
+    kinds, tables, sequences, counts = changes
+    return RegionChanges(
+        [kinds[place] for place in places], *([column[place] for place in places] for column in (tables, sequences, counts))
+    )
 
 
 def _size(values: Sequence[bytes]) -> int:

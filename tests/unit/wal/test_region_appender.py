@@ -25,6 +25,7 @@ class SlowLog:
         self.applied: list[tuple[RecordKind, int, int, int, int]] = []
         self.entered, self.go = threading.Semaphore(0), threading.Semaphore(0)
         self.error: Exception | None = None
+        self.full = False
         self.freeing: list[bool] = []
 
     def append(self, records: Sequence[Record], frees: bool) -> Sequence[int]:
@@ -33,6 +34,8 @@ class SlowLog:
         assert self.go.acquire(timeout=30)
         if self.error is not None:
             raise self.error
+        if self.full and not frees:
+            raise DiskFull("full")
         first = sum(map(len, self.batches))
         self.batches.append(list(records))
         return range(first, first + len(records))
@@ -156,11 +159,40 @@ async def test_closing_waits_and_takes_no_more() -> None:
 
 
 async def test_it_tells_which_batches_free_space() -> None:
-    """Those with a mark or a drop, unless many bytes are written with it: they may take what is kept for a full disk."""
+    """Those of marks and drops alone: they may take what is kept for a full disk."""
     log = SlowLog()
     log.go.release(9)
     appender = log.appender({1: Numbers(5, 1)})
     for kind in (RecordKind.ENTRY, RecordKind.MOVE, RecordKind.MARK, RecordKind.DROP):
         await appender.add(kind, 1, 5, EMPTY)
     assert log.freeing == [False, False, True, True]
+    await appender.aclose()
+
+
+async def test_on_a_full_disk_marks_and_drops_are_appended_without_the_payloads_beside_them() -> None:
+    log = SlowLog()
+    appender = log.appender({table: Numbers(5, 1) for table in range(1, 7)})
+    under_way = appender.add(RecordKind.MARK, 6, 2, EMPTY)
+    await asyncio.to_thread(log.entered.acquire)
+    queued = [
+        appender.add(RecordKind.MARK, 1, 3, EMPTY),
+        appender.add(ENTRY, 2, 5, EMPTY),
+        appender.add(RecordKind.MARK, 2, 5, EMPTY),  # of payloads that are durable
+        appender.add(RecordKind.MARK, 2, 6, EMPTY),  # of the one beside it
+        appender.add(RecordKind.DROP, 3, 5, EMPTY),
+        appender.add(ENTRY, 3, 1, EMPTY),  # of a new table
+        appender.add(RecordKind.MARK, 3, 2, EMPTY),
+        appender.add(ENTRY, 4, 5, EMPTY),
+        appender.add(RecordKind.DROP, 4, 6, EMPTY),
+    ]
+    log.go.release()
+    await under_way
+    log.full = True
+    log.go.release(5)
+    outcomes = await asyncio.gather(*queued, return_exceptions=True)
+    kept = [place for place, one in enumerate(outcomes) if not isinstance(one, Exception)]
+    assert kept == [0, 2, 4]
+    assert {type(one) for place, one in enumerate(outcomes) if place not in kept} == {DiskFull}
+    assert [row[:3] for row in log.applied[1:]] == [(RecordKind.MARK, 1, 3), (RecordKind.MARK, 2, 5), (RecordKind.DROP, 3, 5)]
+    assert isinstance(appender.failure, DiskFull)
     await appender.aclose()

@@ -6,6 +6,7 @@ from tests.unit.wal.conftest import TOPICS
 from headwater.core.errors import Damaged, Fenced
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
+from headwater.wal.layout import encode_meta_key
 from headwater.wal.recovery import recover
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import PART
@@ -63,3 +64,17 @@ def test_a_snapshot_may_be_larger_than_a_batch_of_the_log(log: EmbeddedLog) -> N
     with pytest.raises(Damaged, match="cannot be read back"):  # and not TooLarge
         snapshots.store([bytes(snapshots.chunk)] * 130, 0)
     assert log.bounds(TOPICS.meta, 0).end == 130
+
+
+@pytest.mark.parametrize("arrived", [0, 2, 9])
+def test_a_snapshot_of_unknown_outcome_spoils_no_later_one(log: EmbeddedLog, arrived: int) -> None:
+    """Of its chunks none, some or all are there. The claim stays: an owner's records come in the order of its calls."""
+    snapshots, writer = store(log), log.writer(TOPICS.meta, 0, log.epoch(TOPICS.meta, 0), part=PART)
+    meta = RegionMeta(tables={number: TableMeta(next=2, marked=2) for number in range(50)})
+    values = encode_snapshot(meta, 150)
+    if arrived:
+        writer.append([Record(encode_meta_key(TOPICS.region), value) for value in values[:arrived]])
+    snapshots.store(values, 0)
+    found = recover(log, TOPICS)
+    assert found.meta == meta
+    assert found.snapshots[-1] == snapshots.stored[-1]

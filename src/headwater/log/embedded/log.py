@@ -67,7 +67,6 @@ class EmbeddedLog(Log):
         self._files, self._clock = files or Files(), clock or SystemClock()
         self._boot, self._metrics = boot or boot_id(), metrics
         self._topics = EmbeddedTopics(self.data / "log", files=self._files, ids=ids)
-        self._reserve = Reserve(self.data / "log", files=self._files)
         self._closed, self._most = False, most_handles()
         self._begin()
         self._arrivals = EmbeddedArrivals(self._opened_reader, lambda name: self._topics.get(name).generation)
@@ -78,7 +77,7 @@ class EmbeddedLog(Log):
 
     def _begin(self) -> None:
         """Initialize, with nothing open."""
-        self._mutex = threading.Lock()
+        self._mutex, self._reserve = threading.Lock(), Reserve(self.data / "log", files=self._files)
         self._partitions: Handles[Partition] = Handles(clock=self._clock, most=self._most)
         self._readers: Handles[PartitionReader] = Handles(clock=self._clock, most=max(4, self._most // 2))  # each has several segments open
         self._appends: dict[Partition, int] = {}
@@ -103,8 +102,7 @@ class EmbeddedLog(Log):
 
     def topic_names(self) -> list[str]:
         self._open()
-        with explaining(self.data, reading=True):
-            return list(self._topics.names())
+        return list(self._topics.names())
 
     def topics(self) -> list[Topic]:
         self._open()
@@ -118,12 +116,7 @@ class EmbeddedLog(Log):
 
     def delete_topic(self, name: str, *, part: str = "") -> None:
         self._writable()
-
-        def delete() -> None:
-            with explaining(self.data):
-                self._topics.delete(name, part)
-
-        self._reserve.spend(delete)
+        self._reserve.free(lambda: self._topics.delete(name, part))
         self._drop(name)
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -137,7 +130,7 @@ class EmbeddedLog(Log):
 
     def append_inline(self, topic: str, partition: int, records: Sequence[Record]) -> range | None:
         found = self._partitions.get((topic, partition))
-        if found is None or found.settings.owner:
+        if found is None or found.settings.owner or self._reserve.scarce:
             return None
         batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)
         first = inline.append(found, batch)
@@ -180,6 +173,7 @@ class EmbeddedLog(Log):
             checked = self._checked(to, topic, part, "append") if claim is None else claim.checked(to)
             return guarding.append(checked, batch, None if claim is None else claim.epoch, guard)
 
+        self._reserve.admit()
         try:
             first = append(found)
         except (UnknownTopic, Closed) as error:
@@ -274,7 +268,7 @@ class EmbeddedLog(Log):
 
     def freeing(self, topic: str, partition: int, call: Callable[[Partition], T]) -> T:
         """`with_partition` for calls that free space: they work on a full disk, too."""
-        return self.with_reserve(lambda: self.with_partition(topic, partition, call))
+        return self._reserve.free(lambda: self.with_partition(topic, partition, call))
 
     def with_reserve(self, call: Callable[[], T]) -> T:
         return self._reserve.spend(call)

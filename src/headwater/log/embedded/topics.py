@@ -13,7 +13,7 @@ from google_crc32c import value as crc32c
 
 from headwater.core.disposal import overwrites
 from headwater.core.errors import AlreadyExists, BadInput, Damaged, HeadwaterError, NewerFormat, UnknownPartition, Unsupported
-from headwater.core.files import FileLock, Files, make_dirs, replace
+from headwater.core.files import FileLock, Files, explaining, make_dirs, replace
 from headwater.core.ids import Ids
 from headwater.log.embedded.manifest import SPARE, load
 from headwater.log.embedded.page import CommitPage
@@ -104,7 +104,8 @@ class EmbeddedTopics:
 
     def names(self) -> Sequence[str]:
         """Those of all topics, sorted, also of those whose description is lost or rotten."""
-        return [name for name in sorted(self._names()) if (self.folder / name / NAME).exists() or self._opened(name)]
+        with explaining(self.folder.parent, reading=True):
+            return [name for name in sorted(self._names()) if (self.folder / name / NAME).exists() or self._opened(name)]
 
     def _names(self) -> Iterator[str]:
         if self.folder.is_dir():
@@ -140,7 +141,11 @@ class EmbeddedTopics:
         goes on acknowledging into a directory without a name. A death before the rename leaves the topic as it was, because the next
         to open a partition takes the mark back; one after it leaves a name that the next change sweeps.
         """
-        self.get(name)  # before the lock: asking for what is not there makes no file
+        with explaining(self.folder.parent):
+            self.get(name)  # before the lock: asking for what is not there makes no file
+            self._deleted(name, part)
+
+    def _deleted(self, name: str, part: str) -> None:
         with self._locked():
             self._sweep()
             topic = self._look(name)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -70,3 +72,87 @@ def test_one_that_was_spent_is_kept_as_long_as_it_still_fits(tmp_path: Path) -> 
     assert (tmp_path / NAME).stat().st_size == SIZE // 2
     reserve.fill()
     assert (tmp_path / NAME).stat().st_size == SIZE
+
+
+def test_two_that_free_space_share_it_and_the_last_one_makes_it_again(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path, files=Files())
+    reserve.fill()
+    first, second = Full(), Full()
+    with ThreadPoolExecutor() as threads:
+        done = [threads.submit(reserve.spend, call) for call in (first, second)]
+        for call in (first, second):
+            assert call.inside.wait(30)
+        first.go.set()
+        assert done[0].result(30) == "done"
+        assert not (tmp_path / NAME).exists()
+        second.go.set()
+        assert done[1].result(30) == "done"
+    assert (tmp_path / NAME).stat().st_size == SIZE
+
+
+def test_a_write_waits_for_those_that_free_space(tmp_path: Path) -> None:
+    reserve, call = Reserve(tmp_path, files=Files()), Full()
+    reserve.fill()
+    there: list[bool] = []
+
+    def write() -> None:
+        reserve.admit()
+        there.append((tmp_path / NAME).exists())
+
+    with ThreadPoolExecutor() as threads:
+        assert not reserve.scarce
+        freeing = threads.submit(reserve.spend, call)
+        assert call.inside.wait(30)
+        assert reserve.scarce
+        writing = threads.submit(write)
+        call.go.set()
+        writing.result(30)
+        freeing.result(30)
+    assert there == [True]
+
+
+def test_it_gets_its_length_back_from_what_was_freed(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path, files=Files())
+    (tmp_path / NAME).write_bytes(bytes(SIZE // 2))
+    reserve.spend(lambda: None)
+    assert (tmp_path / NAME).stat().st_size == SIZE // 2
+    reserve.free(lambda: None)
+    assert (tmp_path / NAME).stat().st_size == SIZE
+
+
+def test_until_it_is_whole_again_only_calls_that_free_space_write(tmp_path: Path) -> None:
+    files = FailingFiles(number=errno.ENOSPC, only=("pwritev",))
+    reserve = Reserve(tmp_path, files=files)
+    reserve.fill()
+    calls: list[int] = []
+
+    def mark() -> None:
+        reserve.admit()
+        calls.append(1)
+        if len(calls) == 1:
+            files.calls, files.fail_at, files.forever = 0, 1, True
+            raise DiskFull("full")
+
+    reserve.spend(mark)
+    with pytest.raises(DiskFull, match="kept for calls that free space"):
+        reserve.admit()
+    reserve.spend(mark)
+    assert len(calls) == 3
+    files.fail_at = 0
+    reserve.admit()
+    assert not reserve.scarce
+
+
+class Full:
+    """A call that finds the disk full, and is then under way until it may go on."""
+
+    def __init__(self) -> None:
+        self.inside, self.go, self._tried = Event(), Event(), False
+
+    def __call__(self) -> str:
+        if not self._tried:
+            self._tried = True
+            raise DiskFull("full")
+        self.inside.set()
+        assert self.go.wait(30)
+        return "done"
