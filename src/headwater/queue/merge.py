@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from headwater.queue.body import BINARY, fields
+from headwater.queue.records import WholeRow
+
 
 class Mergeable(NamedTuple):
     """What takes part in a merge, of a waiting row or of a row that is put."""
@@ -17,13 +20,23 @@ class Mergeable(NamedTuple):
     form: int
     declaration: int
     lane: bytes
+    schedule: str = ""
+    run: int = 0
+
+
+def mergeable(row: WholeRow) -> Mergeable:
+    """What takes part in a merge, of a row."""
+    _, _, flags, priority, declaration, insertion, process, expiration, _, data = fields(row.body)
+    rare = (row.extras.get("lane", b""), row.extras.get("schedule", ""), row.extras.get("run", 0))
+    return Mergeable(*(priority, insertion, process, expiration, row.update, data, flags & BINARY, declaration), *rare)
 
 
 def merged(old: Mergeable, new: Mergeable, max_delay: int = 0) -> Mergeable:
     """The waiting row `old`, after `new` was put.
 
     It keeps its first insertion date. The smaller priority, the later process date and the later expiration win; no expiration is the
-    latest. The newer data replace the older. `max_delay`: the most that puts delay a row beyond its insertion date; 0: any delay.
+    latest. The newer data replace the older, and a schedule the one before. `max_delay`: the most that puts delay a row
+    beyond its insertion date; 0: any delay.
     """
     process = new.process
     if max_delay:
@@ -38,4 +51,6 @@ def merged(old: Mergeable, new: Mergeable, max_delay: int = 0) -> Mergeable:
         form=new.form,
         declaration=new.declaration,
         lane=new.lane or old.lane,
+        schedule=new.schedule or old.schedule,
+        run=new.run if new.schedule else old.run,
     )

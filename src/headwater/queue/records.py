@@ -18,10 +18,15 @@
     pause      15
     resume     16
     answered   17 | expires u64 | name length u16 | digest 16 bytes | count u32 | name | count × put
+    next       18 | body | state [| extras]         a row waits for the next run of its schedule, whose date is in it: the last run is done,
+                                                    or the row of its key that it follows is done or dead, and it has the schedule now
     row        slot u32 | id u64
     state      id u64 | update u64 | state u8 | attempts u16 | timeouts u8 | failures u16
     put        id u64 | outcome u8 | process u64 | raised u8
-    extras     length u32 | MessagePack map of what few rows have: lane, error; in a merge or carry also claim and death
+    extras     length u32 | MessagePack map of what few rows have: lane, error, schedule and the date of its run; in a merge or carry also
+               claim and death
+
+Where a row with a schedule is given up, an insert of the same record has the row of its next run.
 
 A body is described in `headwater.queue.body`; extras follow where its flags say so. The id of an inserted row is the record's
 sequence × 65 536 + its place among the record's inserts: it is not stored. States are 1 waiting, 4 held, 5 processed, 6 dead.
@@ -45,6 +50,7 @@ MOST_ROWS = 1 << 16
 """Rows that one record inserts at most."""
 
 INSERT, MERGE, CARRY, CLAIM, DONE, EXTEND, RELEASE, FAIL, LOST, EXPIRE, DEAD, CANCEL, DROP, ABSORB, PAUSE, RESUME, ANSWERED = range(1, 18)
+NEXT = 18
 NAMES: tuple[str, ...] = (
     "",
     "insert",
@@ -62,7 +68,7 @@ NAMES: tuple[str, ...] = (
     "drop",
     "absorb",
 )
-NAMES += ("pause", "resume", "answered")
+NAMES += ("pause", "resume", "answered", "next")
 
 REASONS: tuple[Reason, ...] = ("timeouts", "attempts", "given-up")
 OUTCOMES: tuple[Outcome, ...] = ("inserted", "merged", "follow-up", "stale", "ignored")
@@ -132,7 +138,7 @@ def encode_extras(extras: dict[str, Any]) -> bytes:
 
 
 def encode_whole(kind: int, row: WholeRow) -> bytes:
-    """A merge or a carry."""
+    """A merge, a carry or a next run."""
     flags = row.body[_FLAGS] & ~HAS_EXTRAS | (HAS_EXTRAS if row.extras else 0)
     attempts, timeouts, failures = row.tries
     parts = (
@@ -282,5 +288,5 @@ def _answered(payload: bytes, at: int) -> tuple[Change, int]:
 
 _DECODERS = (
     *(_bare, _row, _row, _row, _claim, _rows, _dated, _dated, _fail, _rows, _rows, _dead, _rows, _rows, _rows, _bare, _bare),
-    _answered,
+    *(_answered, _row),
 )

@@ -146,4 +146,5 @@ _APPLY = {
     records.PAUSE: _pause,
     records.RESUME: _resume,
     records.ANSWERED: _answer,
+    records.NEXT: _write,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.queue.body import BODY, BODY_SIZE
-from headwater.queue.columns import DEAD, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN
+from headwater.queue.columns import DEAD, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN, RowColumns
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import WholeRow
 from headwater.queue.row import Row
@@ -27,10 +27,12 @@ def row_at(fold: QueueFold, slot: int) -> Row:
         return Row(
             columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "P", start,
             tries.timeouts, tries.attempts + 1, tries.failures, update, extras.lane, declaration, extras.error, until, worker, group,
+            schedule=extras.recurs,
         )  # fmt: skip
     return Row(
         columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "W", 0,
         tries.timeouts, tries.attempts, tries.failures, update, extras.lane, declaration, extras.error, follow_up=state == HELD,
+        schedule=extras.recurs,
     )  # fmt: skip
 
 
@@ -46,6 +48,12 @@ def claimed_row(fold: QueueFold, slot: int, start: int, until: int, group: str, 
         columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "P", start,
         0, 1, 0, insertion, b"", declaration, "", until, worker, group,
     )  # fmt: skip
+
+
+def update_of(columns: RowColumns, slot: int) -> int:
+    """The insertion date of the last put that has changed a row."""
+    update = columns.updates.get(slot)
+    return int.from_bytes(columns.bodies[slot][9:17], "big") if update is None else update
 
 
 def whole_row(fold: QueueFold, slot: int) -> WholeRow:
