@@ -87,7 +87,9 @@ def test_the_next_run_is_that_of_a_walk_over_all_minutes(day: tuple[str, str], m
     end, behind = begin + timedelta(hours=84), begin + timedelta(hours=20, minutes=at, seconds=at % 60)
     expected = [run for run in runs(parse_cron(text), zone, begin, end) if run > behind]
     found = EPOCH + timedelta(milliseconds=Schedule(cron=text, zone=name).next((behind - EPOCH) // timedelta(milliseconds=1)))
-    if expected:
+    if expected and name == "Africa/Monrovia":  # its clocks were put forward within a minute: the walk sees it at the next whole one
+        assert expected[0] - MINUTE < found <= expected[0]
+    elif expected:
         assert (found, text) == (expected[0], text)
     else:
         assert found >= end - timedelta(minutes=1)
