@@ -11,15 +11,15 @@ from itertools import takewhile
 
 from headwater.core.errors import Conflict, NotFound
 from headwater.queue import records
-from headwater.queue.body import BINARY, BODY, FOLLOW_UP, HAS_EXTRAS, PRIORITY, expiration_of, fields, key_of, make_body, process_of
+from headwater.queue.body import BODY, FOLLOW_UP, HAS_EXTRAS, PRIORITY, expiration_of, key_of, make_body, process_of
 from headwater.queue.checks import MAX_ERROR, CheckedRow, cut_error
-from headwater.queue.columns import NO_TRIES, PROCESSING, Extras, RowColumns, Tries
+from headwater.queue.columns import NO_TRIES, PROCESSING, Extras, Tries
 from headwater.queue.date_heap import NEVER
 from headwater.queue.fold import QueueFold
 from headwater.queue.merge import Mergeable, merged
 from headwater.queue.records import HEADER, SlotId, WholeRow, encode_header, encode_rows
 from headwater.queue.row import SLOW, Row
-from headwater.queue.row_view import row_at, whole_row
+from headwater.queue.row_view import mergeable, row_at, update_of, whole_row
 from headwater.queue.settings import QueueSettings
 from headwater.queue.totals import Totals
 from headwater.queue.values import ClaimedRow, FailedClaim, Put
@@ -127,7 +127,7 @@ class Decisions:
         """Merge into a row that waits or is held. Other data than before begin with no failures and no lost leases."""
         self.totals.merges += 1
         old = whole_row(self.fold, slot)
-        known = _mergeable(old)
+        known = mergeable(old)
         row = merged(known, new, self.settings.max_delay)
         changed = (row.data, row.form) != (known.data, known.form)
         extras = {name: value for name, value in old.extras.items() if not (changed and name == "error")}
@@ -264,13 +264,19 @@ class Decisions:
         fold, lost, expired = self.fold, list[SlotId](), list[SlotId]()
         ended = size = 0
         while ended < most and size < _MOST_BYTES and (slot := fold.claims.pop_ended(self._now)) >= 0:
-            ended += 1
             if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
+                ended += 1
                 self._die(slot, _TIMEOUTS, "")
                 continue
-            lost.append((slot, fold.columns.ids[slot]))
             if fold.follow_ups and (follow_up := fold.follow_ups.get(key_of(fold.columns.bodies[slot]))) is not None:
-                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR  # the row is written whole, with what its follow-up says
+                begun = size  # the row is written whole, with what its follow-up says
+                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR
+                if begun and size > _MOST_BYTES:  # it may fill a record alone: the next one
+                    claim = fold.claims.by_slot[slot]
+                    fold.claims.extend(slot, claim.start, claim.until)
+                    break
+            ended += 1
+            lost.append((slot, fold.columns.ids[slot]))
             fold.give_back(slot, timeouts=1)
         if lost:
             self._parts.append(encode_rows(records.LOST, lost))
@@ -293,7 +299,7 @@ class Decisions:
                 newer = whole_row(fold, follow_up)
                 self._parts.append(encode_rows(records.ABSORB, [(follow_up, newer.id)]))
                 fold.remove(follow_up)
-                self._merge(slot, _mergeable(newer))
+                self._merge(slot, mergeable(newer))
             if 0 < expiration_of(columns.bodies[slot]) <= self._now:
                 self._parts.append(encode_rows(records.EXPIRE, [(slot, id)]))
                 fold.remove(slot)
@@ -327,7 +333,7 @@ class Decisions:
     def retry(self, id: int) -> Put:
         """Put a dead row again. What was put of its key since is newer, and stays."""
         fold, slot = self.fold, self.fold.deaths[id].slot
-        row = _mergeable(whole_row(fold, slot))
+        row = mergeable(whole_row(fold, slot))
         key = key_of(fold.columns.bodies[slot])
         self.drop([id])
         expiration = row.expiration if row.expiration > self._now else 0
@@ -366,11 +372,13 @@ class Decisions:
         fold, size = self.fold, 0
         for slot in slots:
             row = whole_row(fold, slot)
+            if size and size + len(row.body) > most_bytes:  # it may fill a record alone
+                return
             self._parts.append(records.encode_whole(records.CARRY, row))
             fold.write(row)
             size += len(self._parts[-1])
-            if size > most_bytes:
-                return
+        if size > most_bytes:
+            return
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
@@ -381,19 +389,6 @@ class Decisions:
                 self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
                 fold.answer(known.expires, name, known.digest, known.puts)
                 size += len(self._parts[-1])
-
-
-def update_of(columns: RowColumns, slot: int) -> int:
-    """The insertion date of the last put that has changed a row."""
-    update = columns.updates.get(slot)
-    return int.from_bytes(columns.bodies[slot][9:17], "big") if update is None else update
-
-
-def _mergeable(row: WholeRow) -> Mergeable:
-    _, _, flags, priority, declaration, insertion, process, expiration, _, data = fields(row.body)
-    return Mergeable(
-        *(priority, insertion, process, expiration, row.update, data, flags & BINARY, declaration, row.extras.get("lane", b""))
-    )
 
 
 def unknown_row(key: bytes | int) -> NotFound:
