@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -322,3 +323,16 @@ def test_several_workers_of_a_server_have_one_owner(home: Program) -> None:
         assert counts == [20] * 6
         tokens = [httpx2.post(f"{server.url}{QUEUE}/claims", json={}, trust_env=False).json()["claims"][0]["id"] for _ in range(20)]
         assert len(set(tokens)) == 20
+
+
+def test_a_server_that_stops_ends_the_claims_that_wait(tmp_path: Path) -> None:
+    server = SpawnedServer(tmp_path / "data")
+    server.start()
+    with httpx2.Client(base_url=server.url, trust_env=False, timeout=60) as http, ThreadPoolExecutor(2) as threads:
+        http.put(QUEUE)
+        hot = threads.submit(http.post, f"{QUEUE}/claims", json={"wait": "50s"})
+        long = threads.submit(http.post, f"{QUEUE}/claims", json={}, headers={"Prefer": "wait=50"})
+        while http.get(f"{QUEUE}/stats").json()["waiting_claims"] < 2:
+            pass
+        assert server.stop() == 0
+        assert [hot.result(30).status_code, long.result(30).status_code] == [204, 204]

@@ -83,6 +83,8 @@ class QueuePerformer:
         self._serving = asyncio.create_task(self._serve())
 
     async def _serve(self) -> None:
+        if (await self._log.open()).engine != "embedded":
+            return  # on Kafka a queue is owned by whom its calls come to first: opening all would take them from other servers' reach
         try:
             manager = await self._managed()
             for entry in await manager.list():

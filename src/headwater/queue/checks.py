@@ -83,6 +83,8 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
         raise BadInput(f"The lane of {_shown(key)} is none.", hint=f"Give up to {MAX_NAME} bytes.")
     checked = CheckedRow(key, data, new.form, priority, insertion, process, new.expiration_date, new.declaration, new.lane, raised)
     if schedule is not None:
+        if len(schedule.cron) > MAX_NAME:
+            raise BadInput(f"The cron expression of {_shown(key)} is too long.", hint=f"Give up to {MAX_NAME} characters.")
         given = new.delay is not None or new.process_date is not None
         checked.schedule, checked.dated = str(schedule), given or not (schedule.every or schedule.cron)
     return checked

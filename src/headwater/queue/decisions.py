@@ -19,11 +19,11 @@ from headwater.queue.checks import MAX_ERROR, CheckedRow, cut_error
 from headwater.queue.columns import HELD, NO_EXTRAS, NO_TRIES, PROCESSING, Extras, Tries
 from headwater.queue.date_heap import NEVER
 from headwater.queue.fold import QueueFold
-from headwater.queue.merge import Mergeable, mergeable, merged
+from headwater.queue.merge import Mergeable, merged
 from headwater.queue.records import HEADER, SlotId, WholeRow, encode_header, encode_rows
 from headwater.queue.recurrence import end_run, following_run, row_after
 from headwater.queue.row import SLOW, Row
-from headwater.queue.row_view import row_at, update_of, whole_row
+from headwater.queue.row_view import mergeable, row_at, update_of, whole_row
 from headwater.queue.schedule import NEVER as NO_SCHEDULE
 from headwater.queue.settings import QueueSettings
 from headwater.queue.totals import Totals
@@ -294,13 +294,21 @@ class Decisions:
         fold, lost, expired = self.fold, list[SlotId](), list[SlotId]()
         ended = size = 0
         while ended < most and size < _MOST_BYTES and (slot := fold.claims.pop_ended(self._now)) >= 0:
-            ended += 1
             if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
+                ended += 1
+                if fold.columns.extras.get(slot, NO_EXTRAS).recurs:  # the row of the next run is written whole
+                    size += len(fold.columns.bodies[slot])
                 self._die(slot, _TIMEOUTS, "")
                 continue
-            lost.append((slot, fold.columns.ids[slot]))
             if fold.follow_ups and (follow_up := fold.follow_ups.get(key_of(fold.columns.bodies[slot]))) is not None:
-                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR  # the row is written whole, with what its follow-up says
+                begun = size  # the row is written whole, with what its follow-up says
+                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR
+                if begun and size > _MOST_BYTES:  # it may fill a record alone: the next one
+                    claim = fold.claims.by_slot[slot]
+                    fold.claims.extend(slot, claim.start, claim.until)
+                    break
+            ended += 1
+            lost.append((slot, fold.columns.ids[slot]))
             fold.give_back(slot, timeouts=1)
         if lost:
             self._parts.append(encode_rows(records.LOST, lost))
@@ -403,11 +411,13 @@ class Decisions:
         fold, size = self.fold, 0
         for slot in slots:
             row = whole_row(fold, slot)
+            if size and size + len(row.body) > most_bytes:  # it may fill a record alone
+                return
             self._parts.append(records.encode_whole(records.CARRY, row))
             fold.write(row)
             size += len(self._parts[-1])
-            if size > most_bytes:
-                return
+        if size > most_bytes:
+            return
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))

@@ -19,11 +19,11 @@ NONE_DUE = 256
 class Bin:
     """The due rows of one priority. Most come in their order, and stand in `run`; the others in `heap`."""
 
-    __slots__ = ("heap", "last", "live", "run", "skips")
+    __slots__ = ("heap", "last_date", "last_id", "live", "run", "skips")
 
     def __init__(self) -> None:
         self.run: deque[int] = deque()
-        self.last = 0  # the process date and the id of the last row of the run
+        self.last_date = self.last_id = 0  # the process date and the id of the last row of the run
         self.heap: list[int] = []
         self.live = 0  # rows that stand here; other entries are of rows that have gone
         self.skips: dict[int, int] = {}  # by slot: how many entries of the run, the first ones, are of rows that have gone
@@ -47,14 +47,14 @@ class DueRows:
             if priority not in self._active:
                 insort(self._active, priority)
             if not bin.run:
-                bin.last = 0
-        rank = process << 64 | columns.ids[slot]
-        if rank >= bin.last:
+                bin.last_date = bin.last_id = 0
+        id = columns.ids[slot]
+        if process > bin.last_date or (process == bin.last_date and id >= bin.last_id):
             bin.run.append(slot)
             columns.states[slot] = RUN
-            bin.last = rank
+            bin.last_date, bin.last_id = process, id
         else:
-            heapq.heappush(bin.heap, rank << 32 | slot)
+            heapq.heappush(bin.heap, process << 96 | id << 32 | slot)
             columns.states[slot] = HEAP
         bin.live += 1
         if len(bin.run) + len(bin.heap) > _FEW + 2 * bin.live:
@@ -72,7 +72,8 @@ class DueRows:
                 runs[priority] = [slot]
         for priority, run in runs.items():
             bin = self.bins[priority] = Bin()
-            bin.run, bin.live, bin.last = deque(run), len(run), self._rank(run[-1])
+            bin.run, bin.live = deque(run), len(run)
+            bin.last_date, bin.last_id = process_of(bodies[run[-1]]), self._columns.ids[run[-1]]
         self._active = sorted(runs)
 
     def pop(self, below: int = NONE_DUE) -> int:

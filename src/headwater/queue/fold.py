@@ -249,6 +249,12 @@ class QueueFold:
         if expiration := expiration_of(body):
             self.expire_at(slot, expiration)
 
+    def run_again(self, slot: int, run: int) -> None:
+        """A run of a processed row has ended: it waits for the one of this date, with no lost lease and no failure."""
+        self.give_back(slot, run)
+        self.columns.tries.pop(slot, None)
+        self.columns.extras[slot] = replace(self.columns.extras.get(slot, NO_EXTRAS), error="", run=run)
+
     def die(self, slot: int, reason: int, error: str) -> None:
         """A processed row is given up. Its schedule goes on with another row, or with none."""
         columns = self.columns

@@ -78,7 +78,8 @@ def dead_row(fold: QueueFold, id: int) -> DeadRow:
     death = fold.deaths.get(id)
     if death is None:
         raise NotFound(f"There is no dead row of the id {id}.", hint="List dead rows with `headwater queue dead list`.")
-    return DeadRow(row_at(fold, death.slot), REASONS[death.reason], death.date, death.error, death.worker)
+    row = row_at(fold, death.slot)
+    return DeadRow(row, REASONS[death.reason], death.date, death.error or row.error, death.worker)
 
 
 class KeyHistory:

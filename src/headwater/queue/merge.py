@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headwater.queue.body import BINARY, fields
-from headwater.queue.records import WholeRow
-
 
 class Mergeable(NamedTuple):
     """What takes part in a merge, of a waiting row or of a row that is put."""
@@ -22,13 +19,6 @@ class Mergeable(NamedTuple):
     lane: bytes
     schedule: str = ""
     run: int = 0
-
-
-def mergeable(row: WholeRow) -> Mergeable:
-    """What takes part in a merge, of a row."""
-    _, _, flags, priority, declaration, insertion, process, expiration, _, data = fields(row.body)
-    rare = (row.extras.get("lane", b""), row.extras.get("schedule", ""), row.extras.get("run", 0))
-    return Mergeable(*(priority, insertion, process, expiration, row.update, data, flags & BINARY, declaration), *rare)
 
 
 def merged(old: Mergeable, new: Mergeable, max_delay: int = 0) -> Mergeable:

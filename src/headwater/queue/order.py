@@ -44,9 +44,9 @@ class RowOrder:
         """A row that is due, has the largest id, and no lane, waits."""
         self.due += 1
         bin = self._due.bins.get(priority)
-        if bin is not None and bin.live and bin.run and process >= bin.last >> 64:
+        if bin is not None and bin.live and bin.run and process >= bin.last_date:
             bin.run.append(slot)
-            bin.last = process << 64 | id
+            bin.last_date, bin.last_id = process, id
             bin.live += 1
             self._columns.states[slot] = RUN
         else:
@@ -92,6 +92,13 @@ class RowOrder:
         """
         below = NONE_DUE if slow else SLOW
         slot = self.lanes.pop(self._due, below) if self.lanes.by_name else self._due.pop(below)
+        if slot >= 0:
+            self.due -= 1
+        return slot
+
+    def pop_quick(self) -> int:
+        """`pop` of a row below the slow band, where no row has a lane."""
+        slot = self._due.pop(SLOW)
         if slot >= 0:
             self.due -= 1
         return slot

@@ -19,7 +19,7 @@ from headwater.queue.decisions import Decisions, unknown_row
 from headwater.queue.listing import KeyHistory, dead_ids, dead_row, rows_of, schedules_of, slot_of_id
 from headwater.queue.queue_log import open_log
 from headwater.queue.quick import QuickClaim, QuickPut
-from headwater.queue.records import MOST_ROWS, OUTCOMES, OVERHEAD
+from headwater.queue.records import GROWTH, MOST_ROWS, OUTCOMES, OVERHEAD
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
 from headwater.queue.runtime import QueueRuntime
@@ -41,6 +41,7 @@ from headwater.wal.region import Region
 
 T = TypeVar("T")
 _DEAD_AT_ONCE, _DEAD_BYTES = 500, 1 << 20  # dead rows that one record retries or drops, and bytes of their data
+_SMALL = 65_536  # bytes of a row that fit into a record for sure, whatever becomes of it
 KEPT_ANSWERS = 86_400_000
 """Milliseconds for which the answer to a put with an idempotency key is kept."""
 
@@ -58,7 +59,7 @@ class Queue:
         """`open_queue` makes it."""
         self._runtime = runtime
         self.name = runtime.name
-        quick = QuickClaim(runtime)
+        quick = QuickClaim(runtime, self._recall)
         self._put_new, self._claim_one, self._done_one = QuickPut(runtime).put, quick.claim, quick.done
 
     # -- putting ----------------------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ class Queue:
         runtime = self._runtime
         now, settings = runtime.now_ms(), runtime.decisions.settings
         checked = [checked_row(new, settings, now) for new in rows]
-        if len(checked) != 1 or len(checked[0].data) > 65_536:
+        if len(checked) != 1 or len(checked[0].data) > _SMALL:
             self._check_size(checked)
         if idempotency:
             return self._put_named(rows, checked, idempotency)
@@ -112,6 +113,9 @@ class Queue:
         if len(checked) > MOST_ROWS:
             raise TooLarge(f"A put of {len(checked)} rows is too large.", hint=f"Put up to {MOST_ROWS} rows at once.")
         size = sum(len(new.key) + len(new.data) + len(new.lane) + len(new.schedule) for new in checked) + OVERHEAD * (len(checked) + 1)
+        largest = max((len(new.key) + len(new.data) for new in checked), default=0)
+        if largest > _SMALL:  # alone it must fit with all that it may get, too: else it could never be carried forward
+            size = max(size, largest + GROWTH)
         if size > limit:
             raise TooLarge(f"The rows have {size} bytes; the queue's log takes {limit} at once.", hint="Put fewer or smaller rows at once.")
 
@@ -136,7 +140,7 @@ class Queue:
         Errors: `Paused` where the queue is paused and `wait` is 0: what was told before it is done nevertheless.
         """
         if n == 1 and lease is None and not (fail or extend or release) and len(done) <= 1:
-            answer = self._claim_one(group, worker, done, self._recall)
+            answer = self._claim_one(group, worker, done)
             if answer is not None:
                 return answer
         runtime = self._runtime

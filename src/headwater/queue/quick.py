@@ -72,11 +72,12 @@ class QuickPut:
 class QuickClaim:
     """Claims the first due row, for the usual lease; and removes one row that is done."""
 
-    def __init__(self, runtime: QueueRuntime) -> None:
-        self._runtime, self._log, self._now_ms = runtime, runtime.log, runtime.now_ms
+    def __init__(self, runtime: QueueRuntime, recall: Callable[[Claimed], object]) -> None:
+        """`recall`: is called with a claim that has not reached its caller."""
+        self._runtime, self._log, self._now_ms, self._recall = runtime, runtime.log, runtime.now_ms, recall
         self._names: dict[tuple[str, str], tuple[int, int, bytes]] = {}
 
-    def claim(self, group: str, worker: str, done: Sequence[str], recall: Callable[[Claimed], object]) -> RecalledAnswer[Claimed] | None:
+    def claim(self, group: str, worker: str, done: Sequence[str]) -> RecalledAnswer[Claimed] | None:
         """The answer. None: no row below the slow band is due, a token does not count, or something is to be done first."""
         log, now, runtime = self._log, self._now_ms(), self._runtime
         decisions = log.decisions
@@ -99,7 +100,7 @@ class QuickClaim:
         ):
             return None
         names = self._names.get((group, worker)) or self._encoded(group, worker)
-        slot = order.pop(slow=False)
+        slot = order.pop_quick()
         if slot < 0:
             return None
         id, until, totals = columns.ids[slot], now + decisions.settings.lease, decisions.totals
@@ -120,7 +121,7 @@ class QuickClaim:
         fold.end(len(value))
         claimed = Claimed([ClaimedRow(row, token, until)], [])
         future = log.append(value, claimed)
-        return None if future is None else RecalledAnswer(future, claimed, recall)
+        return None if future is None else RecalledAnswer(future, claimed, self._recall)
 
     def done(self, token: str) -> asyncio.Future[list[str]] | None:
         """A row is processed, and goes. The answer; None: the token does not count, or something is to be done first."""
@@ -137,7 +138,8 @@ class QuickClaim:
         fold.done(slot)
         decisions.totals.done += 1
         fold.end(len(value))
-        future = log.append(value, list[str]())
+        stale: list[str] = []
+        future = log.append(value, stale)
         if self._runtime.waiting.claims:
             self._runtime.wake()
         return future

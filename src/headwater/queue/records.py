@@ -18,15 +18,15 @@
     pause      15
     resume     16
     answered   17 | expires u64 | name length u16 | digest 16 bytes | count u32 | name | count × put
-    next       18 | body | state [| extras]         a row waits for the next run of its schedule, whose date is in it: the last run is done,
-                                                    or the row of its key that it follows is done or dead, and it has the schedule now
+    next       18 | process u64 | count u16 | count × row        a run of rows with a schedule is done: they wait for the next, at this date
     row        slot u32 | id u64
     state      id u64 | update u64 | state u8 | attempts u16 | timeouts u8 | failures u16
     put        id u64 | outcome u8 | process u64 | raised u8
     extras     length u32 | MessagePack map of what few rows have: lane, error, schedule and the date of its run; in a merge or carry also
                claim and death
 
-Where a row with a schedule is given up, an insert of the same record has the row of its next run.
+Where a row with a schedule is given up, an insert of the same record has the row of its next run. Where its key was put meanwhile, a merge
+gives that row the schedule.
 
 A body is described in `headwater.queue.body`; extras follow where its flags say so. The id of an inserted row is the record's
 sequence × 65 536 + its place among the record's inserts: it is not stored. States are 1 waiting, 4 held, 5 processed, 6 dead.
@@ -129,6 +129,8 @@ HEADER_DONE_CLAIM = struct.Struct(HEADER_DONE.format + _CLAIM_ONE.format[1:])
 """Records of one row that is done, or claimed, or both, up to the names behind them: one step instead of three."""
 OVERHEAD = 64
 """The most bytes of an inserted row beside its key, its data and its extras."""
+GROWTH = 10_240
+"""The most bytes of any row beside its key and its data: also of a dead one that has a lane and a long error, twice, when it is carried."""
 
 
 def encode_extras(extras: dict[str, Any]) -> bytes:
@@ -138,7 +140,7 @@ def encode_extras(extras: dict[str, Any]) -> bytes:
 
 
 def encode_whole(kind: int, row: WholeRow) -> bytes:
-    """A merge, a carry or a next run."""
+    """A merge or a carry."""
     flags = row.body[_FLAGS] & ~HAS_EXTRAS | (HAS_EXTRAS if row.extras else 0)
     attempts, timeouts, failures = row.tries
     parts = (
@@ -157,7 +159,7 @@ def encode_rows(kind: int, rows: Sequence[SlotId]) -> bytes:
 
 
 def encode_dated(kind: int, date: int, rows: Sequence[SlotId]) -> bytes:
-    """An extend or a release."""
+    """An extend, a release or a next run."""
     return b"".join(_DATED.pack(kind, date, len(some)) + _joined(some) for some in _slices(rows))
 
 
@@ -288,5 +290,5 @@ def _answered(payload: bytes, at: int) -> tuple[Change, int]:
 
 _DECODERS = (
     *(_bare, _row, _row, _row, _claim, _rows, _dated, _dated, _fail, _rows, _rows, _dead, _rows, _rows, _rows, _bare, _bare),
-    *(_answered, _row),
+    *(_answered, _dated),
 )

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.core.errors import BadInput
-from headwater.queue.body import expiration_of, key_of, with_process
+from headwater.queue.body import expiration_of, key_of
 from headwater.queue.checks import MAX_DATE, CheckedRow
-from headwater.queue.columns import NO_EXTRAS, NO_TRIES, RUN, Extras
+from headwater.queue.columns import NO_EXTRAS, Extras
 from headwater.queue.fold import QueueFold
-from headwater.queue.merge import mergeable
-from headwater.queue.records import DONE, NEXT, WholeRow, encode_rows, encode_whole
-from headwater.queue.row_view import whole_row
+from headwater.queue.records import DONE, MERGE, NEXT, encode_dated, encode_rows, encode_whole
+from headwater.queue.row_view import mergeable, whole_row
 from headwater.queue.schedule import schedule_of
 
 
@@ -45,10 +44,8 @@ def end_run(fold: QueueFold, slot: int, now: int) -> Iterator[bytes]:
         if follows:
             yield from _inherit(fold, key, extras)
     else:
-        kept = {name: value for name, value in row.extras.items() if name in ("lane", "schedule")}
-        following = WholeRow(slot, with_process(row.body, run), row.id, row.update, RUN, NO_TRIES, {**kept, "run": run})
-        yield encode_whole(NEXT, following)
-        fold.write(following)
+        yield encode_dated(NEXT, run, [(slot, row.id)])
+        fold.run_again(slot, run)
 
 
 def row_after(fold: QueueFold, dead: int, extras: Extras, now: int) -> CheckedRow | Iterator[bytes]:
@@ -71,7 +68,7 @@ def _inherit(fold: QueueFold, key: bytes, extras: Extras) -> Iterator[bytes]:
     if not fold.columns.extras.get(slot, NO_EXTRAS).schedule:
         row = whole_row(fold, slot)
         heir = row._replace(extras={**row.extras, "schedule": extras.schedule, "run": extras.run})
-        yield encode_whole(NEXT, heir)
+        yield encode_whole(MERGE, heir)
         fold.write(heir)
 
 

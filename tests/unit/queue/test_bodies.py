@@ -1,68 +1,32 @@
-"""Bodies of requests: what is sent is read."""
-
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from headwater.core.errors import BadInput
 from headwater.queue.bodies import read_claim, read_settings_body, send_claim, send_rows_of, send_settings
-from headwater.queue.json_form import read_rows
 from headwater.queue.requests import ClaimBody, ClaimRows, CreateQueue, FailedRow, PutRows
 from headwater.queue.row import NewRow
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        ClaimBody(),
-        ClaimBody(n=0, done=["a", "b"], fail=[FailedRow(token="c", error="no", retry_after="1s")], lease="5s", wait="1m", worker="w"),
-    ],
-)
-def test_a_claim_that_is_sent_is_read(body: ClaimBody) -> None:
+def test_bodies_are_read_as_they_were_sent() -> None:
+    body = ClaimBody(n=3, lease="60s", wait="20s", done=["a"], fail=[FailedRow(token="b", error="e")], extend=["c"], release=["d"])
     kind, sent = send_claim(ClaimRows(queue="q", body=body))
     assert (kind, read_claim(sent)) == ("application/json", body)
+    assert send_claim(ClaimRows(queue="q"))[1] == b"{}"
+    assert read_claim(b" ") == ClaimBody()
+    created = send_settings(CreateQueue(queue="q", settings={"lease": "60s"}, declaration="<table/>"))[1]
+    assert read_settings_body(created) == ({"lease": "60s"}, "<table/>")
+    assert read_settings_body(b"") == ({}, None)
+    assert send_rows_of(PutRows(queue="q", rows=[NewRow(key=b"k")]))[1] == b'{"key":"k","data":null}'
 
 
-def test_no_body_claims_one_row() -> None:
-    assert read_claim(b"") == read_claim(b" \n") == ClaimBody()
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (b"[]", "Expected `object`"),
-        (b'{"n": -1}', ">= 0"),
-        (b'{"n": 10001}', "<= 10000"),
-        (b'{"dune": []}', "dune"),
-        (b'{"fail": [{"error": "x"}]}', "token"),
-        (b'{"n"', "truncated"),
-        (b'{"worker": "\xff"}', "cannot be read"),
-        (b'{"done": ' + b"[" * 5000, "nested|Expected"),
-    ],
-)
-def test_a_claim_that_cannot_be_read_says_why(body: bytes, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"n": -1}', b'{"n": "1"}', b'{"nn": 1}', b'{"done": [1]}', b'{"fail": ["t"]}', b"\xff"])
+def test_what_is_no_claim_is_bad_input(body: bytes) -> None:
+    with pytest.raises(BadInput):
         read_claim(body)
 
 
-def test_rows_that_are_sent_are_read() -> None:
-    for rows in ([NewRow(key=b"a", data=b"\xff", form=1)], [NewRow(key=b"a"), NewRow(key=b"\xff", delay=5, lane=b"l")]):
-        assert read_rows(send_rows_of(PutRows(queue="q", rows=rows))[1], lines=False) == rows
-
-
-@pytest.mark.parametrize(("settings", "declaration"), [({}, None), ({"lease": "60s", "rate": 5}, None), ({"rate": 5}, "<table/>")])
-def test_settings_that_are_sent_are_read(settings: dict[str, Any], declaration: str | None) -> None:
-    kind, sent = send_settings(CreateQueue(queue="q", settings=settings, declaration=declaration))
-    assert (kind, read_settings_body(sent)) == ("application/json", (settings, declaration))
-
-
-def test_no_body_sets_nothing() -> None:
-    assert read_settings_body(b" ") == ({}, None)
-
-
-@pytest.mark.parametrize("body", [b"[]", b"5", b"{", b"\xff", b'{"declaration": 5}', b'{"a": ' + b"[" * 5000])
-def test_settings_that_cannot_be_read(body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"declaration": 5}', b"\xff"])
+def test_what_are_no_settings_is_bad_input(body: bytes) -> None:
     with pytest.raises(BadInput):
         read_settings_body(body)

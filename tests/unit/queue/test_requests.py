@@ -1,17 +1,74 @@
-"""What can be asked of queues, and what cannot."""
-
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from headwater.core.errors import BadInput, NotFound
 from headwater.queue import requests
-from headwater.queue.requests import MOST_ROWS, ClaimBody, ClaimRows, FailedRow, FindRow, PutRows, checked_name, lease_of
+from headwater.queue.requests import (
+    MOST_ROWS,
+    ChangeQueue,
+    ClaimBody,
+    ClaimRows,
+    ExtendClaim,
+    FailClaim,
+    FailedRow,
+    FindRow,
+    PutRows,
+    QueueRequest,
+    ReleaseClaim,
+    checked_name,
+    lease_of,
+)
 from headwater.queue.row import NewRow
 from headwater.queue.values import FailedClaim
+from headwater.wire.operation import Request
+
+
+def test_a_claim_waits_as_its_body_says_or_its_header() -> None:
+    assert ClaimRows(queue="q").wait_ms == 0
+    assert ClaimRows(queue="q", prefer="wait=20").wait_ms == 20_000
+    assert ClaimRows(queue="q", prefer="respond-async, wait=5").wait_ms == 5000
+    assert ClaimRows(queue="q", prefer="wait=20", body=ClaimBody(wait="1s")).wait_ms == 1000
+    assert ClaimRows(queue="q", prefer="return=minimal").wait_ms == 0
+    assert ClaimRows(queue="q", body=ClaimBody(wait="20s")).waits() == 20
+    assert ClaimRows(queue="q", body=ClaimBody(n=0, wait="20s")).waits() == 0
+
+
+def test_failures_and_leases() -> None:
+    assert FailedRow(token="t", error="e", retry_after="30s").failure() == FailedClaim("t", "e", 30_000)
+    assert FindRow(queue="q", key="7", by="id").wanted == 7
+    assert FindRow(queue="q", key="7").wanted == b"7"
+    assert lease_of("1m") == 60_000
+    assert lease_of(None) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        QueueRequest(queue="a/b"),
+        QueueRequest(queue=""),
+        QueueRequest(queue="-x"),
+        QueueRequest(queue="x" * 101),
+        ChangeQueue(queue="ä"),
+        PutRows(queue="q"),
+        FindRow(queue="q", key="x", by="id"),
+        ClaimRows(queue="q", body=ClaimBody(n=-1)),
+        ClaimRows(queue="q", body=ClaimBody(n=True)),
+        ClaimRows(queue="q", body=ClaimBody(lease="60")),
+        ClaimRows(queue="q", body=ClaimBody(lease="0s")),
+        ClaimRows(queue="q", body=ClaimBody(wait="99999d")),
+        ClaimRows(queue="q", body=ClaimBody(fail=[FailedRow(token="t", retry_after="x")])),
+        FailClaim(queue="q", token="t", retry_after="5"),
+        ExtendClaim(queue="q", token="t", lease="0s"),
+        ReleaseClaim(queue="q", token="t", delay="5"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_asked_is_bad_input(wrong: Request) -> None:
+    with pytest.raises(BadInput):
+        wrong.check()
 
 
 @pytest.mark.parametrize("name", ["a", "Pages.of-site_1", "0", "x" * 100])
@@ -53,73 +110,3 @@ def test_a_row_is_found_by_key_or_id() -> None:
             FindRow(queue="q", key=key, by="id").check()
     with pytest.raises(NotFound, match="empty key"):
         FindRow(queue="q", key="").check()
-
-
-@pytest.mark.parametrize(
-    ("wait", "prefer", "waits"),
-    [
-        (None, None, 0.0),
-        ("1500ms", None, 1.5),
-        ("0s", "wait=5", 0.0),
-        (None, "wait=20", 20.0),
-        (None, "respond-async, wait=20", 20.0),
-        (None, 'handling=lenient; wait = "3"', 3.0),
-        (None, "await=20", 0.0),
-        (None, "wait=soon", 0.0),
-    ],
-)
-def test_how_long_a_claim_waits(wait: str | None, prefer: str | None, waits: float) -> None:
-    request = ClaimRows(queue="q", prefer=prefer, body=ClaimBody(wait=wait))
-    request.check()
-    assert request.waits() == waits
-    assert ClaimRows(queue="q", prefer=prefer, body=ClaimBody(wait=wait, n=0)).waits() == 0.0
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"n": -1},
-        {"n": 10_001},
-        {"n": True},
-        {"n": 1.5},
-        {"wait": "31d"},
-        {"wait": "5"},
-        {"lease": "0s"},
-        {"lease": "31d"},
-        {"lease": "-1s"},
-        {"fail": [FailedRow(token="t", retry_after="soon")]},
-    ],
-)
-def test_claims_that_cannot_be(given: dict[str, Any]) -> None:
-    with pytest.raises(BadInput):
-        ClaimRows(queue="q", body=ClaimBody(**given)).check()
-
-
-def test_a_wait_beyond_a_month_is_refused_in_the_header_too() -> None:
-    with pytest.raises(BadInput, match="wait so long"):
-        ClaimRows(queue="q", prefer="wait=999999999").check()
-
-
-def test_leases() -> None:
-    assert (lease_of(None), lease_of("1ms"), lease_of("30d")) == (None, 1, 30 * 86_400_000)
-
-
-def test_failures() -> None:
-    assert FailedRow(token="t").failure() == FailedClaim("t", "", None, False)
-    assert requests.FailClaim(queue="q", token="t", error="no", retry_after="30s", give_up=True).failure() == FailedClaim(
-        "t", "no", 30_000, True
-    )
-    for request in (
-        requests.FailClaim(queue="q", token="t", retry_after="30"),
-        requests.ExtendClaim(queue="q", token="t", lease="0s"),
-        requests.ReleaseClaim(queue="q", token="t", delay="later"),
-    ):
-        with pytest.raises(BadInput):
-            request.check()
-    assert requests.ReleaseClaim(queue="q", token="t", delay="1s").delay_ms == 1000
-
-
-def test_a_claim_that_is_sent_says_only_what_it_must() -> None:
-    assert msgspec.json.encode(ClaimBody()) == b"{}"
-    with pytest.raises(msgspec.ValidationError, match="unknown field"):
-        msgspec.json.decode(b'{"leese":"1s"}', type=ClaimBody)

@@ -1,5 +1,3 @@
-"""Settings as JSON: each is read with its unit and its bounds, and shown as it is read."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -12,6 +10,39 @@ from headwater.core.period import Period
 from headwater.core.units import Duration, Size
 from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import NAMES, given_settings, read_settings, schema, show_settings
+
+
+def test_what_is_shown_can_be_read_back() -> None:
+    settings = QueueSettings(lease=Duration(90_000), max_timeouts=0, disposal="secure-reset", region=7, rate=5)
+    assert read_settings(show_settings(settings), QueueSettings()) == settings
+    assert set(show_settings(QueueSettings())) <= set(NAMES)
+    assert schema()["properties"].keys() == set(NAMES)
+
+
+def test_numbers_may_be_text_as_on_the_command_line_and_the_rest_stays() -> None:
+    base = QueueSettings(max_attempts=7)
+    assert read_settings({"max_timeouts": "3", "lease": "60s"}, base) == msgspec.structs.replace(base, max_timeouts=3, lease=60_000)
+
+
+def test_given_are_those_that_differ_also_as_text() -> None:
+    assert given_settings(QueueSettings()) == {}
+    assert given_settings(QueueSettings(lease="60s", max_timeouts=9)) == {"lease": "1m", "max_timeouts": 9}  # type: ignore[arg-type]
+    with pytest.raises(BadInput):
+        given_settings({"lease": "60s"})
+
+
+WRONG: list[dict[str, Any]] = [
+    {"leese": "1s"}, {"lease": "60"}, {"lease": 60}, {"lease": "0ms"}, {"lease": True}, {"lease": None}, {"max_timeouts": 256},
+    {"max_timeouts": "many"}, {"priority": -1}, {"period": "week"}, {"disposal": "shred"}, {"segment": "1GB of it"}, {"rate": [1]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", WRONG, ids=repr)
+def test_what_cannot_be_is_told_with_the_next_step(written: dict[str, Any]) -> None:
+    with pytest.raises(BadInput) as told:
+        read_settings(written, QueueSettings())
+    assert told.value.hint
+
 
 OTHERS: dict[str, Any] = {
     "lease": "90s", "max_timeouts": 255, "max_attempts": 1, "max_delay": "0ms", "clock_ahead": "0ms", "priority": 0, "lane_concurrency": 3,
@@ -26,16 +57,6 @@ def test_every_setting_is_read_and_shown() -> None:
     assert (settings.lease, settings.period, settings.segment, settings.region) == (Duration(90_000), Period("month"), Size(1 << 20), 7)
     assert read_settings(show_settings(settings), QueueSettings()) == settings
     assert read_settings(show_settings(QueueSettings()), settings) == msgspec.structs.replace(QueueSettings(), region=7, replication=3)
-
-
-def test_what_is_left_out_stays() -> None:
-    base = QueueSettings(rate=5)
-    assert read_settings({}, base) == base
-    assert read_settings({"lease": "1s"}, base) == QueueSettings(rate=5, lease=Duration(1000))
-
-
-def test_a_number_may_come_as_text() -> None:
-    assert read_settings({"rate": "100"}, QueueSettings()).rate == 100
 
 
 @pytest.mark.parametrize(
@@ -70,22 +91,6 @@ def test_a_value_that_cannot_be_is_refused(name: str, value: Any, said: str) -> 
     with pytest.raises(BadInput) as refused:
         read_settings({name: value}, QueueSettings())
     assert said in f"{refused.value.message} {refused.value.hint}"
-
-
-def test_the_nearest_name_is_told() -> None:
-    with pytest.raises(BadInput) as refused:
-        read_settings({"leese": "1s"}, QueueSettings())
-    assert "lease" in (refused.value.hint or "")
-
-
-def test_given_settings_are_those_that_differ() -> None:
-    assert given_settings(QueueSettings()) == {}
-    assert given_settings(QueueSettings(lease=Duration(1000), region=3)) == {"lease": "1s", "region": 3}
-    text: Any = "60s"
-    assert given_settings(QueueSettings(lease=text)) == {"lease": "1m"}
-    for wrong in ({"lease": "1s"}, None, QueueSettings(priority=999)):
-        with pytest.raises(BadInput):
-            given_settings(wrong)
 
 
 def test_the_schema_names_every_setting() -> None:
