@@ -37,6 +37,7 @@ def group() -> typer.Typer:
         queue_making.resume,
         queue_looking.stats,
         queue_looking.history,
+        queue_looking.schedules,
         queue_looking.listen,
         queue_working.work,
         queue_making.delete,

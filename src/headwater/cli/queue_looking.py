@@ -1,4 +1,4 @@
-"""`headwater queue list | get | rows | count | stats | history | listen`."""
+"""`headwater queue list | get | rows | count | stats | history | schedules | listen`."""
 
 from __future__ import annotations
 
@@ -149,6 +149,21 @@ def history(queue: QueueName, key: Key, at: At) -> None:
         print_table(columns, [(str(c.sequence), f"{c.date[:10]} {c.date[11:23]}", c.change, str(c.id), c.detail) for c in found])
     else:
         at.note("The log holds nothing of this key.")
+
+
+@command()
+def schedules(queue: QueueName, at: At) -> None:
+    """List the rows that come again, by key: their schedules, and when they run next. With `--json` one object a line."""
+    with queue_at(at, queue) as one:
+        found = one.schedules()
+    if at.json:
+        for row in found:
+            print_json_line(row)
+    elif found:
+        columns = (Column("key"), Column("schedule"), Column("zone"), Column("next run"))
+        print_table(columns, [(short(visible(cell(row.key)), _KEY), row.schedule, row.zone or "", when(row.next_run)) for row in found])
+    else:
+        at.note("No row comes again.")
 
 
 @command()

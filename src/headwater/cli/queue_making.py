@@ -77,6 +77,11 @@ def put(
         str | None, typer.Option("--expiration-date", metavar="TIME", help="Not after this time, ISO 8601: the row is gone then.")
     ] = None,
     lane: Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Rows of one lane run in their order.")] = None,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="DURATION", help="Comes again after so long, such as 1h; `never`: no longer.")
+    ] = None,
+    cron: Annotated[str | None, typer.Option("--cron", metavar="FIELDS", help="Comes again at these times, such as '0 6 * * 1-5'.")] = None,
+    zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="The time zone of `--cron`; UTC unless given.")] = None,
     idempotency_key: Annotated[
         str | None, typer.Option("--idempotency-key", metavar="TEXT", help="A put that is sent twice under it is done once.")
     ] = None,
@@ -88,6 +93,9 @@ def put(
         "process_date": process_date,
         "expiration_date": expiration_date,
         "lane": lane,
+        "every": every,
+        "cron": cron,
+        "zone": zone,
     }
     if key is None:
         if any(value is not None for value in (*options.values(), idempotency_key)):

@@ -23,6 +23,7 @@ from headwater.queue.answers import (
     ShownChange,
     ShownEvent,
     ShownRow,
+    ShownSchedule,
     ShownStatistics,
 )
 from headwater.queue.handling import Backoff
@@ -384,6 +385,9 @@ class BlockingOneQueue:
         expiration_date: GivenDate | None = None,
         insertion_date: GivenDate | None = None,
         lane: str | None = None,
+        every: str | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
         idempotency_key: str | None = None,
     ) -> Put:
         """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
@@ -391,6 +395,9 @@ class BlockingOneQueue:
 
         `data`: JSON, or bytes. `priority`: 0 first, 255 last. `delay`, such as "10s", or `process_date`: not before. `expiration_date`: not
         after. `lane`: rows of one lane run in their order. `idempotency_key`: a put that is sent twice is done once.
+
+        `every`, such as "1h", or `cron`, such as "0 6 * * 1-5", by the clocks of a `zone`: the row comes again when it is done or given up;
+        missed runs come once. A put without them keeps the schedule of its key, every="never" ends it. Errors: `BadInput` for a bad one.
         """
 
     def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[Put]:
@@ -476,6 +483,9 @@ class BlockingOneQueue:
 
     def history(self, key: str | bytes) -> Sequence[ShownChange]:
         """What the log still holds of a key, the oldest first."""
+
+    def schedules(self) -> Sequence[ShownSchedule]:
+        """The rows that come again, by key: their schedules, and when they run next."""
 
     def listen(self) -> Generator[ShownEvent]:
         """Rows that become due and rows that die, from now on, for ever. One that does not keep up misses some."""

@@ -15,11 +15,12 @@ from headwater.core.clock import Clock
 from headwater.core.errors import BadInput
 from headwater.queue import operations as ask
 from headwater.queue import requests
-from headwater.queue.answers import QueueDeleted, QueueSummary, RowCounts, ShownChange, ShownEvent, ShownStatistics
+from headwater.queue.answers import QueueDeleted, QueueSummary, RowCounts, ShownChange, ShownEvent, ShownSchedule, ShownStatistics
 from headwater.queue.handling import Backoff, duration_of
 from headwater.queue.json_form import GivenDate, data_bytes, key_bytes, path_key, read_date
 from headwater.queue.requests import ClaimBody, FailedRow, checked_name, lease_of
 from headwater.queue.row import NewRow
+from headwater.queue.schedule import read_schedule
 from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import given_settings
 from headwater.queue.values import Put, Reason, State
@@ -104,6 +105,9 @@ class OneQueue:
         expiration_date: GivenDate | None = None,
         insertion_date: GivenDate | None = None,
         lane: str | None = None,
+        every: str | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
         idempotency_key: str | None = None,
     ) -> Put:
         """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
@@ -111,10 +115,13 @@ class OneQueue:
 
         `data`: JSON, or bytes. `priority`: 0 first, 255 last. `delay`, such as "10s", or `process_date`: not before. `expiration_date`: not
         after. `lane`: rows of one lane run in their order. `idempotency_key`: a put that is sent twice is done once.
+
+        `every`, such as "1h", or `cron`, such as "0 6 * * 1-5", by the clocks of a `zone`: the row comes again when it is done or given up;
+        missed runs come once. A put without them keeps the schedule of its key, every="never" ends it. Errors: `BadInput` for a bad one.
         """
         row = new_row(
             key, data, priority=priority, delay=delay, process_date=process_date, expiration_date=expiration_date,
-            insertion_date=insertion_date, lane=lane,
+            insertion_date=insertion_date, lane=lane, every=every, cron=cron, zone=zone,
         )  # fmt: skip
         near = self._near()
         if near is not None and self._performer is not None:
@@ -267,6 +274,10 @@ class OneQueue:
         """What the log still holds of a key, the oldest first."""
         return await self._backend.ask(ask.HISTORY, requests.RowRequest(queue=self.name, key=path_key(key_bytes(key))))
 
+    async def schedules(self) -> Sequence[ShownSchedule]:
+        """The rows that come again, by key: their schedules, and when they run next."""
+        return await self._backend.ask(ask.SCHEDULES, self._request())
+
     async def listen(self) -> AsyncIterator[ShownEvent]:
         """Rows that become due and rows that die, from now on, for ever. One that does not keep up misses some."""
         async for event in self._backend.stream(ask.LISTEN, self._request(), lambda event: self._request()):
@@ -341,6 +352,9 @@ def new_row(
     expiration_date: GivenDate | None = None,
     insertion_date: GivenDate | None = None,
     lane: str | None = None,
+    every: str | None = None,
+    cron: str | None = None,
+    zone: str | None = None,
 ) -> NewRow:
     """The row that was given. Errors: `BadInput`."""
     content, form = data_bytes(data)
@@ -358,6 +372,7 @@ def new_row(
         insertion_date=None if insertion_date is None else read_date(insertion_date, "insertion_date"),
         expiration_date=0 if expiration_date is None else read_date(expiration_date, "expiration_date"),
         lane=b"" if lane is None else lane.encode(),
+        schedule=read_schedule(every, cron, zone),
     )
 
 

@@ -87,6 +87,11 @@ class QueueRow:
         return shown_key(self._row.lane)
 
     @property
+    def schedule(self) -> str:
+        """By which it comes again, such as `every 1h`; empty: once it is done, it is gone."""
+        return self._row.schedule
+
+    @property
     def error(self) -> str:
         """Of the last failure."""
         return self._row.error

@@ -19,7 +19,7 @@ from headwater.core.settings import Settings
 from headwater.log.json_form import show_bytes
 from headwater.queue import answers, operations, requests
 from headwater.queue.answer import RecalledAnswer
-from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row
+from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row, show_schedule
 from headwater.queue.manager import OpenQueue, QueueManager
 from headwater.queue.metrics import QueueMetrics
 from headwater.queue.queue import Queue
@@ -237,6 +237,9 @@ class QueuePerformer:
 
     async def history(self, request: requests.RowRequest) -> Sequence[answers.ShownChange]:
         return [_shown_change(entry) for entry in await (await self._queue(request)).history(key_in_path(request.key))]
+
+    async def schedules(self, request: QueueRequest) -> Sequence[answers.ShownSchedule]:
+        return [show_schedule(one) for one in await (await self._queue(request)).schedules()]
 
     # -- claims -----------------------------------------------------------------------------------------------
 

@@ -36,7 +36,8 @@ class ShownRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A row. `status`: W waiting, P being processed. `expiration_date` null: never. Further fields appear where they say something:
 
     `attempts`: how often it was claimed; `failures`: how often it has failed since its data changed; `error`: of the last failure;
-    `worker` and `group`: who processes it; `follow_up`: it waits until the row of its key that is being processed is done.
+    `worker` and `group`: who processes it; `follow_up`: it waits until the row of its key that is being processed is done; `schedule`: it
+    comes again, such as every 1h.
     """
 
     id: int
@@ -56,6 +57,7 @@ class ShownRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker: str = ""
     group: str = ""
     follow_up: bool = False
+    schedule: str = ""
 
 
 class ShownClaim(ShownRow, frozen=True, kw_only=True, omit_defaults=True):
@@ -178,6 +180,17 @@ class ShownChange(msgspec.Struct, frozen=True, kw_only=True):
     change: str
     id: int
     detail: str = ""
+
+
+class ShownSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that comes again. `schedule`: such as every 1h, or a cron expression, by the clocks of `zone`. `next_run`: its date where it
+    waits; where it is being processed, the date behind this run."""
+
+    key: Key
+    id: int
+    schedule: str
+    zone: str | None
+    next_run: Date
 
 
 class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -32,6 +32,10 @@ class CheckedRow(msgspec.Struct, gc=False):
     declaration: int
     lane: bytes
     raised: bool
+    schedule: str = ""
+    """Empty: the one that the row of the key has, if any. `never`: none from now on."""
+    dated: bool = True
+    """The process date is not that of the schedule's first run."""
 
 
 def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
@@ -49,7 +53,7 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
         priority = settings.priority
     elif type(priority) is not int or not 0 <= priority <= 255:
         raise BadInput(f"The priority {priority!r} of {_shown(key)} is none.", hint="Priorities are 0 to 255, the smallest first.")
-    raised = False
+    raised, schedule = False, new.schedule
     if insertion is None:
         insertion = now
     else:
@@ -68,7 +72,7 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
         process = now + new.delay
         _check_date(key, "process date", process)
     elif process is None:
-        process = now
+        process = now if schedule is None else schedule.first(now)
     else:
         _check_date(key, "process_date", process)
         if process < insertion:
@@ -77,7 +81,13 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
         _check_date(key, "expiration_date", new.expiration_date)
     if new.lane and (type(new.lane) is not bytes or len(new.lane) > MAX_NAME):
         raise BadInput(f"The lane of {_shown(key)} is none.", hint=f"Give up to {MAX_NAME} bytes.")
-    return CheckedRow(key, data, new.form, priority, insertion, process, new.expiration_date, new.declaration, new.lane, raised)
+    checked = CheckedRow(key, data, new.form, priority, insertion, process, new.expiration_date, new.declaration, new.lane, raised)
+    if schedule is not None:
+        if len(schedule.cron) > MAX_NAME:
+            raise BadInput(f"The cron expression of {_shown(key)} is too long.", hint=f"Give up to {MAX_NAME} characters.")
+        given = new.delay is not None or new.process_date is not None
+        checked.schedule, checked.dated = str(schedule), given or not (schedule.every or schedule.cron)
+    return checked
 
 
 def checked_name(name: str, what: str) -> bytes:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from headwater.queue.schedule import NEVER
+
 FREE, RUN, HEAP, FUTURE, HELD, PROCESSING, DEAD = range(7)
 """States of a slot. `RUN`, `HEAP` and `FUTURE` are those of a waiting row, and say where it stands in the order. A held row waits for
 another row, and cannot be claimed before that one is gone."""
@@ -32,6 +34,15 @@ class Extras(msgspec.Struct, omit_defaults=True, frozen=True):
 
     lane: bytes = b""
     error: str = ""
+    schedule: str = ""
+    """As `str` writes it. `never`: a follow-up row that ends the schedule of the row that it follows."""
+    run: int = 0
+    """The date of the schedule's run for which the row waits, or is processed: retries and puts move the process date alone."""
+
+    @property
+    def recurs(self) -> str:
+        """The schedule of a row that comes again; empty: it does not."""
+        return "" if self.schedule == NEVER else self.schedule
 
 
 NO_TRIES, NO_EXTRAS = Tries(), Extras()

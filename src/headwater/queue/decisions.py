@@ -8,18 +8,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
+from typing import Any
+
+from msgspec.structs import replace
 
 from headwater.core.errors import Conflict, NotFound
 from headwater.queue import records
-from headwater.queue.body import BINARY, BODY, FOLLOW_UP, HAS_EXTRAS, PRIORITY, expiration_of, fields, key_of, make_body, process_of
+from headwater.queue.body import BODY, FOLLOW_UP, HAS_EXTRAS, PRIORITY, expiration_of, key_of, make_body, process_of
 from headwater.queue.checks import MAX_ERROR, CheckedRow, cut_error
-from headwater.queue.columns import NO_TRIES, PROCESSING, Extras, RowColumns, Tries
+from headwater.queue.columns import HELD, NO_EXTRAS, NO_TRIES, PROCESSING, Extras, Tries
 from headwater.queue.date_heap import NEVER
 from headwater.queue.fold import QueueFold
 from headwater.queue.merge import Mergeable, merged
 from headwater.queue.records import HEADER, SlotId, WholeRow, encode_header, encode_rows
+from headwater.queue.recurrence import end_run, following_run, row_after
 from headwater.queue.row import SLOW, Row
-from headwater.queue.row_view import row_at, whole_row
+from headwater.queue.row_view import mergeable, row_at, update_of, whole_row
+from headwater.queue.schedule import NEVER as NO_SCHEDULE
 from headwater.queue.settings import QueueSettings
 from headwater.queue.totals import Totals
 from headwater.queue.values import ClaimedRow, FailedClaim, Put
@@ -78,15 +83,20 @@ class Decisions:
         self.totals.puts += 1
         slot = fold.by_key.get(key)
         if slot is None:
-            columns = fold.columns
-            slot = columns.free.pop() if columns.free else columns.take()
-            body = self._inserted(slot, new, 0)
-            return Put(fold.insert(slot, key, body, new.priority, new.process), "inserted", new.process, new.raised)
+            return Put(self._insert(new), "inserted", new.process, new.raised)
         return self._put_again(slot, new)
+
+    def _insert(self, new: CheckedRow) -> int:
+        columns = self.fold.columns
+        slot = columns.free.pop() if columns.free else columns.take()
+        return self.fold.insert(slot, new.key, self._inserted(slot, new, 0), new.priority, new.process)
 
     def _inserted(self, slot: int, new: CheckedRow, flags: int) -> bytes:
         """The body of a row that is new to its slot; its change is in the record."""
-        if new.lane:
+        extras: dict[str, Any] = {"lane": new.lane} if new.lane else {}
+        if new.schedule and (new.schedule != NO_SCHEDULE or flags):
+            extras |= {"schedule": new.schedule, "run": new.process}
+        if extras:
             flags |= HAS_EXTRAS
         key, data, fold = new.key, new.data, self.fold
         body = (
@@ -98,9 +108,9 @@ class Decisions:
             + data
         )
         self._parts.append(body)
-        if new.lane:
-            self._parts.append(records.encode_extras({"lane": new.lane}))
-            fold.columns.extras[slot] = Extras(lane=new.lane)
+        if extras:
+            self._parts.append(records.encode_extras(extras))
+            fold.columns.extras[slot] = Extras(**extras)
         if new.expiration:  # the row gets its id with the next step: no other row has it
             fold.expiries.push(new.expiration, fold.next_id, slot)
         return body
@@ -110,29 +120,46 @@ class Decisions:
         fold, columns, insertion = self.fold, self.fold.columns, new.insertion
         if insertion < update_of(columns, slot):
             return Put(columns.ids[slot], "stale", process_of(columns.bodies[slot]))
+        known = columns.extras.get(slot, NO_EXTRAS)
         if columns.states[slot] == PROCESSING:
             waiting = fold.follow_ups.get(new.key)
             if waiting is None:
+                if known.recurs and new.schedule == known.schedule and not new.dated:
+                    new = replace(new, process=following_run(known, self._now))
                 slot = columns.take()
                 id = fold.insert_follow_up(slot, new.key, self._inserted(slot, new, FOLLOW_UP))
                 return Put(id, "follow-up", new.process, new.raised)
             slot = waiting
             if insertion < update_of(columns, slot):
                 return Put(columns.ids[slot], "stale", process_of(columns.bodies[slot]))
-        row = Mergeable(*(new.priority, insertion, new.process, new.expiration, insertion, new.data, new.form, new.declaration, new.lane))
-        self._merge(slot, row)
+            if (own := columns.extras.get(slot, NO_EXTRAS)).schedule:
+                known = own
+        same, process = new.schedule == known.schedule, new.process
+        if same and not new.dated:  # the row keeps its date, also where it is overdue
+            process = process_of(columns.bodies[slot])
+        row = Mergeable(
+            *(new.priority, insertion, process, new.expiration, insertion, new.data, new.form, new.declaration, new.lane),
+            *(new.schedule, known.run if same else process),
+        )
+        self._merge(slot, row, moves=not (same or new.dated))
         return Put(columns.ids[slot], "merged", process_of(columns.bodies[slot]), new.raised)
 
-    def _merge(self, slot: int, new: Mergeable) -> None:
-        """Merge into a row that waits or is held. Other data than before begin with no failures and no lost leases."""
+    def _merge(self, slot: int, new: Mergeable, *, moves: bool = False) -> None:
+        """Merge into a row that waits or is held. Other data than before begin with no failures and no lost leases.
+
+        `moves`: the row has another schedule from now on, whose first run decides the process date.
+        """
         self.totals.merges += 1
         old = whole_row(self.fold, slot)
-        known = _mergeable(old)
+        known = mergeable(old)
         row = merged(known, new, self.settings.max_delay)
+        if moves:
+            row = row._replace(process=new.process)
+        if row.schedule == NO_SCHEDULE and old.state != HELD:
+            row = row._replace(schedule="", run=0)
         changed = (row.data, row.form) != (known.data, known.form)
-        extras = {name: value for name, value in old.extras.items() if not (changed and name == "error")}
-        if row.lane:
-            extras["lane"] = row.lane
+        extras = {name: value for name, value in old.extras.items() if name == "error" and not changed}
+        extras |= {name: value for name in ("lane", "schedule", "run") if (value := getattr(row, name))}
         flags = old.body[5] & FOLLOW_UP | row.form | (HAS_EXTRAS if extras else 0)
         body = make_body(
             *(records.MERGE, slot, flags, row.priority, row.declaration, row.insertion, row.process, row.expiration),
@@ -195,10 +222,13 @@ class Decisions:
             if slot is None:
                 stale.append(token)
                 continue
+            self.totals.done += 1
+            if fold.columns.extras and fold.columns.extras.get(slot, NO_EXTRAS).recurs:
+                self._parts.extend(end_run(fold, slot, self._now))
+                continue
             rows.append((slot, fold.columns.ids[slot]))
             fold.done(slot)
         if rows:
-            self.totals.done += len(rows)
             self._parts.append(encode_rows(records.DONE, rows))
         return stale
 
@@ -264,13 +294,21 @@ class Decisions:
         fold, lost, expired = self.fold, list[SlotId](), list[SlotId]()
         ended = size = 0
         while ended < most and size < _MOST_BYTES and (slot := fold.claims.pop_ended(self._now)) >= 0:
-            ended += 1
             if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
+                ended += 1
+                if fold.columns.extras.get(slot, NO_EXTRAS).recurs:  # the row of the next run is written whole
+                    size += len(fold.columns.bodies[slot])
                 self._die(slot, _TIMEOUTS, "")
                 continue
-            lost.append((slot, fold.columns.ids[slot]))
             if fold.follow_ups and (follow_up := fold.follow_ups.get(key_of(fold.columns.bodies[slot]))) is not None:
-                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR  # the row is written whole, with what its follow-up says
+                begun = size  # the row is written whole, with what its follow-up says
+                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR
+                if begun and size > _MOST_BYTES:  # it may fill a record alone: the next one
+                    claim = fold.claims.by_slot[slot]
+                    fold.claims.extend(slot, claim.start, claim.until)
+                    break
+            ended += 1
+            lost.append((slot, fold.columns.ids[slot]))
             fold.give_back(slot, timeouts=1)
         if lost:
             self._parts.append(encode_rows(records.LOST, lost))
@@ -293,18 +331,25 @@ class Decisions:
                 newer = whole_row(fold, follow_up)
                 self._parts.append(encode_rows(records.ABSORB, [(follow_up, newer.id)]))
                 fold.remove(follow_up)
-                self._merge(slot, _mergeable(newer))
+                self._merge(slot, mergeable(newer))
             if 0 < expiration_of(columns.bodies[slot]) <= self._now:
                 self._parts.append(encode_rows(records.EXPIRE, [(slot, id)]))
                 fold.remove(slot)
                 self.totals.expired += 1
 
     def _die(self, slot: int, reason: int, error: str) -> None:
-        id = self.fold.columns.ids[slot]
+        fold, columns = self.fold, self.fold.columns
+        id, extras = columns.ids[slot], columns.extras.get(slot, NO_EXTRAS)
         self._parts.append(records.encode_dead(slot, id, reason, error.encode()))
-        self.fold.die(slot, reason, error)
+        fold.die(slot, reason, error)
         self.died.append(id)
         self.totals.died += 1
+        if extras.recurs:
+            following = row_after(fold, slot, extras, self._now)
+            if isinstance(following, CheckedRow):
+                self._insert(following)
+            else:
+                self._parts.extend(following)
 
     # -- by hand ---------------------------------------------------------------------------------------------------------
 
@@ -327,7 +372,7 @@ class Decisions:
     def retry(self, id: int) -> Put:
         """Put a dead row again. What was put of its key since is newer, and stays."""
         fold, slot = self.fold, self.fold.deaths[id].slot
-        row = _mergeable(whole_row(fold, slot))
+        row = mergeable(whole_row(fold, slot))
         key = key_of(fold.columns.bodies[slot])
         self.drop([id])
         expiration = row.expiration if row.expiration > self._now else 0
@@ -366,11 +411,13 @@ class Decisions:
         fold, size = self.fold, 0
         for slot in slots:
             row = whole_row(fold, slot)
+            if size and size + len(row.body) > most_bytes:  # it may fill a record alone
+                return
             self._parts.append(records.encode_whole(records.CARRY, row))
             fold.write(row)
             size += len(self._parts[-1])
-            if size > most_bytes:
-                return
+        if size > most_bytes:
+            return
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
@@ -381,19 +428,6 @@ class Decisions:
                 self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
                 fold.answer(known.expires, name, known.digest, known.puts)
                 size += len(self._parts[-1])
-
-
-def update_of(columns: RowColumns, slot: int) -> int:
-    """The insertion date of the last put that has changed a row."""
-    update = columns.updates.get(slot)
-    return int.from_bytes(columns.bodies[slot][9:17], "big") if update is None else update
-
-
-def _mergeable(row: WholeRow) -> Mergeable:
-    _, _, flags, priority, declaration, insertion, process, expiration, _, data = fields(row.body)
-    return Mergeable(
-        *(priority, insertion, process, expiration, row.update, data, flags & BINARY, declaration, row.extras.get("lane", b""))
-    )
 
 
 def unknown_row(key: bytes | int) -> NotFound:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from headwater.queue.body import BODY_SIZE, PRIORITY, expiration_of, key_of, process_of, with_process
 from headwater.queue.claims import Claims
 from headwater.queue.columns import DEAD, FREE, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN, Extras, RowColumns, Tries
@@ -247,8 +249,14 @@ class QueueFold:
         if expiration := expiration_of(body):
             self.expire_at(slot, expiration)
 
+    def run_again(self, slot: int, run: int) -> None:
+        """A run of a processed row has ended: it waits for the one of this date, with no lost lease and no failure."""
+        self.give_back(slot, run)
+        self.columns.tries.pop(slot, None)
+        self.columns.extras[slot] = replace(self.columns.extras.get(slot, NO_EXTRAS), error="", run=run)
+
     def die(self, slot: int, reason: int, error: str) -> None:
-        """A processed row is given up."""
+        """A processed row is given up. Its schedule goes on with another row, or with none."""
         columns = self.columns
         claim = self.claims.remove(slot)
         self._placing.ended(slot)
@@ -257,6 +265,8 @@ class QueueFold:
         else:
             self._count(slot, 0, 1, error)
         self._unlink(slot)
+        if slot in columns.extras:
+            columns.extras[slot] = replace(columns.extras[slot], schedule="", run=0)
         columns.states[slot] = DEAD
         self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker)
 
@@ -386,7 +396,7 @@ class QueueFold:
             min(tries.failures + failures, _MOST_COUNTED),
         )
         if failures and (error or slot in columns.extras):
-            columns.extras[slot] = Extras(lane=columns.extras.get(slot, NO_EXTRAS).lane, error=error)
+            columns.extras[slot] = replace(columns.extras.get(slot, NO_EXTRAS), error=error)
 
     def _forget_answers(self) -> None:
         while self.answers and (first := next(iter(self.answers.items())))[1].expires <= self.now:

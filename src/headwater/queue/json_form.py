@@ -13,9 +13,10 @@ import msgspec
 from headwater.core.errors import BadInput, NotFound
 from headwater.core.units import Duration
 from headwater.log.json_form import read_bytes, read_key, show_bytes, show_key
-from headwater.queue.answers import ShownClaim, ShownDeadRow, ShownRow
+from headwater.queue.answers import ShownClaim, ShownDeadRow, ShownRow, ShownSchedule
 from headwater.queue.row import BINARY, JSON, NewRow, Row
-from headwater.queue.values import ClaimedRow, DeadRow
+from headwater.queue.schedule import read_schedule, send_schedule
+from headwater.queue.values import ClaimedRow, DeadRow, ScheduledRow
 from headwater.wire.json import unreadable, whole
 from headwater.wire.times import read_time, show_time
 
@@ -38,6 +39,9 @@ class SentRow(msgspec.Struct, forbid_unknown_fields=True):
     expiration_date: int | str | None = None
     insertion_date: int | str | None = None
     lane: str | None = None
+    every: str | None = None
+    cron: str | None = None
+    zone: str | None = None
 
 
 class _Plain(msgspec.Struct, forbid_unknown_fields=True):
@@ -120,6 +124,7 @@ def _row(sent: SentRow) -> NewRow:
         insertion_date=None if sent.insertion_date is None else read_date(sent.insertion_date, "insertion_date"),
         expiration_date=0 if sent.expiration_date is None else read_date(sent.expiration_date, "expiration_date"),
         lane=b"" if sent.lane is None else sent.lane.encode(),
+        schedule=read_schedule(sent.every, sent.cron, sent.zone),
     )
 
 
@@ -156,6 +161,8 @@ def _sendable(row: NewRow) -> dict[str, Any]:
         sent["expiration_date"] = row.expiration_date
     if row.lane:
         sent["lane"] = row.lane.decode()
+    if row.schedule is not None:
+        sent |= send_schedule(row.schedule)
     return sent
 
 
@@ -260,6 +267,18 @@ def show_dead(dead: DeadRow) -> ShownDeadRow:
     return ShownDeadRow(**fields, reason=dead.reason, date=show_date(dead.date) or "", error=dead.error, worker=dead.worker)
 
 
+def show_schedule(one: ScheduledRow) -> ShownSchedule:
+    """A row that comes again, as JSON."""
+    schedule = one.schedule
+    return ShownSchedule(
+        key=show_bytes(one.key, "text"),
+        id=one.id,
+        schedule=schedule.cron or str(schedule),
+        zone=schedule.zone if schedule.cron else None,
+        next_run=show_date(one.next_run) or "",
+    )
+
+
 def _fields(row: Row) -> dict[str, Any]:
     return {
         "id": row.id,
@@ -279,6 +298,7 @@ def _fields(row: Row) -> dict[str, Any]:
         "worker": row.worker,
         "group": row.group,
         "follow_up": row.follow_up,
+        "schedule": row.schedule,
     }
 
 
@@ -305,6 +325,7 @@ def read_row(shown: ShownRow) -> Row:
         worker=shown.worker,
         group=shown.group,
         follow_up=shown.follow_up,
+        schedule=shown.schedule,
     )
 
 

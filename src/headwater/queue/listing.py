@@ -11,9 +11,11 @@ from headwater.queue.body import fields, key_of, process_of
 from headwater.queue.columns import DEAD, FREE, HELD, PROCESSING
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import INSERT, MOST_ROWS, NAMES, REASONS, Change, decode_record
+from headwater.queue.recurrence import following_run
 from headwater.queue.row import Row
 from headwater.queue.row_view import row_at
-from headwater.queue.values import DeadRow, HistoryEntry, State
+from headwater.queue.schedule import schedule_of
+from headwater.queue.values import DeadRow, HistoryEntry, ScheduledRow, State
 
 
 def rows_of(fold: QueueFold, state: State | None, prefix: bytes, after: int, limit: int, *, now: int) -> list[Row]:
@@ -37,6 +39,17 @@ def state_of(fold: QueueFold, slot: int, now: int) -> State:
     if columns.states[slot] == HELD:
         return "held"
     return "future" if process_of(columns.bodies[slot]) > now else "due"
+
+
+def schedules_of(fold: QueueFold, now: int) -> list[ScheduledRow]:
+    """The rows that come again, by key."""
+    columns, found = fold.columns, list[ScheduledRow]()
+    for slot, extras in columns.extras.items():
+        key = key_of(columns.bodies[slot])
+        if extras.recurs and fold.by_key.get(key) == slot:
+            run = following_run(extras, now) if columns.states[slot] == PROCESSING else process_of(columns.bodies[slot])
+            found.append(ScheduledRow(columns.ids[slot], key, schedule_of(extras.schedule), run))
+    return sorted(found, key=lambda one: one.key)
 
 
 def slot_of_id(fold: QueueFold, id: int) -> int:

@@ -17,13 +17,16 @@ class Mergeable(NamedTuple):
     form: int
     declaration: int
     lane: bytes
+    schedule: str = ""
+    run: int = 0
 
 
 def merged(old: Mergeable, new: Mergeable, max_delay: int = 0) -> Mergeable:
     """The waiting row `old`, after `new` was put.
 
     It keeps its first insertion date. The smaller priority, the later process date and the later expiration win; no expiration is the
-    latest. The newer data replace the older. `max_delay`: the most that puts delay a row beyond its insertion date; 0: any delay.
+    latest. The newer data replace the older, and a schedule the one before. `max_delay`: the most that puts delay a row
+    beyond its insertion date; 0: any delay.
     """
     process = new.process
     if max_delay:
@@ -38,4 +41,6 @@ def merged(old: Mergeable, new: Mergeable, max_delay: int = 0) -> Mergeable:
         form=new.form,
         declaration=new.declaration,
         lane=new.lane or old.lane,
+        schedule=new.schedule or old.schedule,
+        run=new.run if new.schedule else old.run,
     )

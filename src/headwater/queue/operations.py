@@ -44,6 +44,9 @@ _ROW_SCHEMA: Schema = {
         "expiration_date": _DATE,
         "insertion_date": _DATE,
         "lane": {"type": "string"},
+        "every": {"type": "string", "description": "Comes again after so long, such as 1h; never: no longer."},
+        "cron": {"type": "string", "description": "Comes again by a cron expression of five fields."},
+        "zone": {"type": "string", "description": "The time zone of cron, such as Europe/Berlin; UTC unless given."},
     },
     "required": ["key"],
     "additionalProperties": False,
@@ -164,6 +167,17 @@ HISTORY = Operation(
     role=Role.READER,
     patience=None,
     says="What the log still holds of a key, the oldest first.",
+    errors=_OWNS,
+)
+SCHEDULES = Operation(
+    part="queue",
+    name="schedules",
+    method="GET",
+    path=f"{_QUEUE}/schedules",
+    request=requests.QueueRequest,
+    answer=list[answers.ShownSchedule],
+    role=Role.READER,
+    says="The rows that come again, by key: their schedules, and when they run next.",
     errors=_OWNS,
 )
 CLAIM = Operation(
@@ -366,8 +380,8 @@ QUEUE = PartDefinition(
     name="queue",
     door="queue",
     operations=(
-        LIST, CREATE, SHOW, DELETE, PUT, ROWS, GET, CANCEL, HISTORY, CLAIM, LEAVE, DONE, FAIL, EXTEND, RELEASE, COUNT, STATISTICS, PAUSE,
-        DEAD, DEAD_SHOW, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_DROP, DEAD_DROP_ALL, LISTEN,
+        LIST, CREATE, SHOW, DELETE, PUT, ROWS, GET, CANCEL, HISTORY, SCHEDULES, CLAIM, LEAVE, DONE, FAIL, EXTEND, RELEASE, COUNT,
+        STATISTICS, PAUSE, DEAD, DEAD_SHOW, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_DROP, DEAD_DROP_ALL, LISTEN,
     ),
     performs="headwater.client.queue_performer:QueuePerformer",
     uses=("wal",),

@@ -16,7 +16,7 @@ from headwater.core.timers import Timers
 from headwater.queue.checks import CheckedRow, checked_duration, checked_name, checked_row
 from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions, unknown_row
-from headwater.queue.listing import KeyHistory, dead_ids, dead_row, rows_of, slot_of_id
+from headwater.queue.listing import KeyHistory, dead_ids, dead_row, rows_of, schedules_of, slot_of_id
 from headwater.queue.queue_log import open_log
 from headwater.queue.quick import QuickClaim, QuickPut
 from headwater.queue.records import GROWTH, MOST_ROWS, OUTCOMES, OVERHEAD
@@ -24,7 +24,18 @@ from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
 from headwater.queue.runtime import QueueRuntime
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import Claimed, Counts, DeadRow, FailedClaim, HistoryEntry, Put, QueueEvent, QueueStatistics, State
+from headwater.queue.values import (
+    Claimed,
+    Counts,
+    DeadRow,
+    FailedClaim,
+    HistoryEntry,
+    Put,
+    QueueEvent,
+    QueueStatistics,
+    ScheduledRow,
+    State,
+)
 from headwater.queue.waiting import WaitingClaim
 from headwater.wal.region import Region
 
@@ -101,7 +112,7 @@ class Queue:
         limit = self._runtime.log.region.limit
         if len(checked) > MOST_ROWS:
             raise TooLarge(f"A put of {len(checked)} rows is too large.", hint=f"Put up to {MOST_ROWS} rows at once.")
-        size = sum(len(new.key) + len(new.data) + len(new.lane) for new in checked) + OVERHEAD * (len(checked) + 1)
+        size = sum(len(new.key) + len(new.data) + len(new.lane) + len(new.schedule) for new in checked) + OVERHEAD * (len(checked) + 1)
         largest = max((len(new.key) + len(new.data) for new in checked), default=0)
         if largest > _SMALL:  # alone it must fit with all that it may get, too: else it could never be carried forward
             size = max(size, largest + GROWTH)
@@ -252,6 +263,10 @@ class Queue:
         """Rows by id, those above `after`; of one state, of keys that begin with `prefix`."""
         now = self._runtime.now_ms
         return await self._runtime.look(lambda decisions: rows_of(decisions.fold, state, prefix, after, limit, now=now()))
+
+    async def schedules(self) -> list[ScheduledRow]:
+        """The rows that come again, by key."""
+        return await self._runtime.look(lambda decisions: schedules_of(decisions.fold, self._runtime.now_ms()))
 
     async def count(self) -> Counts:
         return await self._runtime.look(_counts)

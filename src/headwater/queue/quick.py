@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.body import BODY
 from headwater.queue.checks import FORMS, MAX_KEY, checked_name
-from headwater.queue.columns import PROCESSING
+from headwater.queue.columns import NO_EXTRAS, PROCESSING
 from headwater.queue.records import CLAIM, DONE, HEADER, HEADER_CLAIM, HEADER_DONE, HEADER_DONE_CLAIM, INSERT, encode_header
 from headwater.queue.row import NewRow
 from headwater.queue.row_view import claimed_row
@@ -44,6 +44,7 @@ class QuickPut:
             or new.delay is not None
             or new.expiration_date
             or new.lane
+            or new.schedule is not None
             or type(key) is not bytes
             or type(data) is not bytes
             or new.form not in FORMS
@@ -86,6 +87,7 @@ class QuickClaim:
         if (
             log.broken
             or finished < 0
+            or (done and columns.extras and columns.extras.get(finished, NO_EXTRAS).schedule)
             or order.future.earliest <= now
             or fold.paused
             or fold.answers
@@ -128,6 +130,8 @@ class QuickClaim:
         fold = decisions.fold
         slot = fold.claims.by_token.get(token)
         if slot is None or log.broken or fold.answers or fold.claims.earliest < now or fold.expiries.earliest <= now:
+            return None
+        if fold.columns.extras and fold.columns.extras.get(slot, NO_EXTRAS).schedule:
             return None
         value = _pack_done(_VERSION, _FORMAT, now, DONE, 1, slot, fold.columns.ids[slot])
         fold.begin(now)

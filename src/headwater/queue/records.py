@@ -18,10 +18,15 @@
     pause      15
     resume     16
     answered   17 | expires u64 | name length u16 | digest 16 bytes | count u32 | name | count × put
+    next       18 | process u64 | count u16 | count × row        a run of rows with a schedule is done: they wait for the next, at this date
     row        slot u32 | id u64
     state      id u64 | update u64 | state u8 | attempts u16 | timeouts u8 | failures u16
     put        id u64 | outcome u8 | process u64 | raised u8
-    extras     length u32 | MessagePack map of what few rows have: lane, error; in a merge or carry also claim and death
+    extras     length u32 | MessagePack map of what few rows have: lane, error, schedule and the date of its run; in a merge or carry also
+               claim and death
+
+Where a row with a schedule is given up, an insert of the same record has the row of its next run. Where its key was put meanwhile, a merge
+gives that row the schedule.
 
 A body is described in `headwater.queue.body`; extras follow where its flags say so. The id of an inserted row is the record's
 sequence × 65 536 + its place among the record's inserts: it is not stored. States are 1 waiting, 4 held, 5 processed, 6 dead.
@@ -45,6 +50,7 @@ MOST_ROWS = 1 << 16
 """Rows that one record inserts at most."""
 
 INSERT, MERGE, CARRY, CLAIM, DONE, EXTEND, RELEASE, FAIL, LOST, EXPIRE, DEAD, CANCEL, DROP, ABSORB, PAUSE, RESUME, ANSWERED = range(1, 18)
+NEXT = 18
 NAMES: tuple[str, ...] = (
     "",
     "insert",
@@ -62,7 +68,7 @@ NAMES: tuple[str, ...] = (
     "drop",
     "absorb",
 )
-NAMES += ("pause", "resume", "answered")
+NAMES += ("pause", "resume", "answered", "next")
 
 REASONS: tuple[Reason, ...] = ("timeouts", "attempts", "given-up")
 OUTCOMES: tuple[Outcome, ...] = ("inserted", "merged", "follow-up", "stale", "ignored")
@@ -153,7 +159,7 @@ def encode_rows(kind: int, rows: Sequence[SlotId]) -> bytes:
 
 
 def encode_dated(kind: int, date: int, rows: Sequence[SlotId]) -> bytes:
-    """An extend or a release."""
+    """An extend, a release or a next run."""
     return b"".join(_DATED.pack(kind, date, len(some)) + _joined(some) for some in _slices(rows))
 
 
@@ -284,5 +290,5 @@ def _answered(payload: bytes, at: int) -> tuple[Change, int]:
 
 _DECODERS = (
     *(_bare, _row, _row, _row, _claim, _rows, _dated, _dated, _fail, _rows, _rows, _dead, _rows, _rows, _rows, _bare, _bare),
-    _answered,
+    *(_answered, _dated),
 )

@@ -90,6 +90,11 @@ def _release(fold: QueueFold, change: Change) -> None:
         fold.give_back(slot, change.values[0])
 
 
+def _next(fold: QueueFold, change: Change) -> None:
+    for slot in _processed(fold, change):
+        fold.run_again(slot, change.values[0])
+
+
 def _fail(fold: QueueFold, change: Change) -> None:
     for slot in _processed(fold, change):
         fold.give_back(slot, change.values[0], failures=1, error=change.values[1])
@@ -146,4 +151,5 @@ _APPLY = {
     records.PAUSE: _pause,
     records.RESUME: _resume,
     records.ANSWERED: _answer,
+    records.NEXT: _next,
 }

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from headwater.queue.schedule import Schedule
+
 Status = Literal["W", "P"]
 WAITING: Status = "W"
 PROCESSING: Status = "P"
@@ -45,6 +47,8 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lane: bytes = b""
     declaration: int = 0
     """The version of the declaration that the data fit."""
+    schedule: Schedule | None = None
+    """The row comes again and again. None: a row of the key keeps the schedule that it has."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -76,3 +80,5 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
     follow_up: bool = False
     """It waits until the row of its key that is being processed is done."""
+    schedule: str = ""
+    """By which it comes again, such as `every 1h` and `0 6 * * 1-5 (Europe/Berlin)`; empty: once it is done, it is gone."""

@@ -1,12 +1,13 @@
-"""A row read from its columns: as users see it, and as a record holds it whole."""
+"""A row read from its columns: as users see it, as a record holds it whole, and as it takes part in a merge."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from headwater.queue.body import BODY, BODY_SIZE
-from headwater.queue.columns import DEAD, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN
+from headwater.queue.body import BINARY, BODY, BODY_SIZE, fields
+from headwater.queue.columns import DEAD, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN, RowColumns
 from headwater.queue.fold import QueueFold
+from headwater.queue.merge import Mergeable
 from headwater.queue.records import WholeRow
 from headwater.queue.row import Row
 
@@ -27,10 +28,12 @@ def row_at(fold: QueueFold, slot: int) -> Row:
         return Row(
             columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "P", start,
             tries.timeouts, tries.attempts + 1, tries.failures, update, extras.lane, declaration, extras.error, until, worker, group,
+            schedule=extras.recurs,
         )  # fmt: skip
     return Row(
         columns.ids[slot], body[BODY_SIZE:middle], body[middle:], flags & 1, priority, insertion, process, expiration, "W", 0,
         tries.timeouts, tries.attempts, tries.failures, update, extras.lane, declaration, extras.error, follow_up=state == HELD,
+        schedule=extras.recurs,
     )  # fmt: skip
 
 
@@ -59,13 +62,25 @@ def whole_row(fold: QueueFold, slot: int) -> WholeRow:
         extras["claim"] = [claim.sequence, claim.start, claim.until, claim.group, claim.worker]
     elif state == DEAD:
         extras["death"] = list(fold.deaths[id][1:])
-    update = columns.updates.get(slot)
     return WholeRow(
         slot=slot,
         body=body,
         id=id,
-        update=BODY.unpack_from(body)[5] if update is None else update,
+        update=update_of(columns, slot),
         state=RUN if state <= LAST_WAITING else state,
         tries=columns.tries.get(slot, NO_TRIES),
         extras=extras,
     )
+
+
+def update_of(columns: RowColumns, slot: int) -> int:
+    """The insertion date of the last put that has changed a row."""
+    update = columns.updates.get(slot)
+    return int.from_bytes(columns.bodies[slot][9:17], "big") if update is None else update
+
+
+def mergeable(row: WholeRow) -> Mergeable:
+    """What a row has that takes part in a merge."""
+    _, _, flags, priority, declaration, insertion, process, expiration, _, data = fields(row.body)
+    rare = (row.extras.get("lane", b""), row.extras.get("schedule", ""), row.extras.get("run", 0))
+    return Mergeable(*(priority, insertion, process, expiration, row.update, data, flags & BINARY, declaration), *rare)

@@ -32,8 +32,15 @@ _LATEST = 253_370_764_800_000  # the year 9999, behind which there is no calenda
 _EARLIEST = -62_000_000_000_000
 
 
+NEVER = "never"
+"""Ends the schedule of a row, where it stands for a duration."""
+
+
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """When a recurring row runs: `every` so many milliseconds, or by `cron` in a `zone`. `read_schedule` makes it."""
+    """When a recurring row runs: `every` so many milliseconds, or by `cron` in a `zone`. `read_schedule` makes it.
+
+    One with neither ends the schedule of the row that it is put to.
+    """
 
     every: int = 0
     cron: str = ""
@@ -41,7 +48,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     def first(self, now: int) -> int:
         """The first run of a row that is put now: at once, or at the first moment of the cron expression behind now."""
-        return now if self.every else self.next(now)
+        return self.next(now) if self.cron else now
 
     def following(self, run: int, now: int) -> int:
         """The run behind the one of the date `run`, which is done now: the first one behind both. Those between are left out."""
@@ -60,11 +67,24 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return (found - _EPOCH) // timedelta(milliseconds=1)
 
     def __str__(self) -> str:
-        return f"every {Duration(self.every)}" if self.every else f"{self.cron} ({self.zone})"
+        if self.cron:
+            return f"{self.cron} ({self.zone})"
+        return f"every {Duration(self.every)}" if self.every else NEVER
+
+
+@lru_cache(maxsize=1024)
+def schedule_of(text: str) -> Schedule:
+    """The schedule of which `str` has made a text."""
+    if text.startswith("every "):
+        return Schedule(every=int(Duration.parse(text.removeprefix("every "))))
+    if text == NEVER:
+        return Schedule()
+    cron, _, zone = text.removesuffix(")").rpartition(" (")
+    return Schedule(cron=cron, zone=zone or "UTC")
 
 
 def read_schedule(every: object = None, cron: object = None, zone: object = None) -> Schedule | None:
-    """A schedule as users write it; None where nothing is given.
+    """A schedule as users write it; None where nothing is given. `every="never"`: the one that ends a schedule.
 
     Errors: `BadInput` for both of `every` and `cron`, a zone without `cron`, and what none of them can be.
     """
@@ -80,6 +100,8 @@ def read_schedule(every: object = None, cron: object = None, zone: object = None
         return made
     if zone is not None:
         raise BadInput("A duration has no zone.", hint='Leave the zone out, or give cron, such as cron="30 4 * * *".')
+    if every == NEVER:
+        return Schedule()
     if isinstance(every, Duration):
         length = int(every)
     elif isinstance(every, str):
@@ -89,6 +111,13 @@ def read_schedule(every: object = None, cron: object = None, zone: object = None
     if not SHORTEST <= length <= LONGEST:
         raise BadInput(f"A row cannot run every {every}.", hint=f"Give from {Duration(SHORTEST)} to {Duration(LONGEST)}.")
     return Schedule(every=length)
+
+
+def send_schedule(schedule: Schedule) -> dict[str, str]:
+    """What `read_schedule` takes, by name."""
+    if schedule.cron:
+        return {"cron": schedule.cron, "zone": schedule.zone}
+    return {"every": str(Duration(schedule.every)) if schedule.every else NEVER}
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from headwater.queue.row import Row
+from headwater.queue.schedule import Schedule
 
 Outcome = Literal["inserted", "merged", "follow-up", "stale", "ignored"]
 Reason = Literal["timeouts", "attempts", "given-up"]
@@ -110,6 +111,16 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     """The name of the change: insert, merge, claim, done, …"""
     id: int
     detail: str = ""
+
+
+class ScheduledRow(msgspec.Struct, frozen=True):
+    """A row that comes again: by which schedule, and when next."""
+
+    id: int
+    key: bytes
+    schedule: Schedule
+    next_run: int
+    """The process date of a row that waits; the run behind this one where it is processed."""
 
 
 class QueueEvent(msgspec.Struct, frozen=True):

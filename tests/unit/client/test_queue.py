@@ -17,6 +17,7 @@ from headwater.client.queue import OneQueue, Queues
 from headwater.core.errors import BadInput, Conflict, NotFound, Paused, StaleClaim, UnknownQueue
 from headwater.queue.answers import RowCounts
 from headwater.queue.handling import GiveUp, Retry
+from headwater.queue.json_form import show_date
 from headwater.queue.operations import PUT
 from headwater.queue.settings import QueueSettings
 from headwater.testing.clock import ManualClock
@@ -366,3 +367,33 @@ async def _until(holds: Any) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("it never holds")
+
+
+async def test_a_row_with_a_schedule_comes_again(pages: OneQueue, clock: ManualClock) -> None:
+    now = clock.now_ms()
+    await pages.put("tidy", {"deep": True}, every="1h")
+    await pages.put("report", cron="0 6 * * 1-5", zone="Europe/Berlin")
+    [claim] = await pages.claim(wait="0s")
+    assert (claim.key, claim.schedule) == ("tidy", "every 1h")
+    await pages.done(claim.token)
+    report, tidy = await pages.schedules()
+    assert (report.key, report.schedule, report.zone) == ("report", "0 6 * * 1-5", "Europe/Berlin")
+    assert (tidy.key, tidy.schedule, tidy.zone, tidy.next_run) == ("tidy", "every 1h", None, show_date(now + 3_600_000))
+    await pages.put("tidy", every="never")
+    await pages.cancel("report")
+    assert list(await pages.schedules()) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"every": "soon"}, {"every": 5}, {"cron": "* *"}, {"zone": "UTC"}),
+        *({"cron": "0 6 * * *", "zone": "Nowhere"}, {"every": "1h", "cron": "0 6 * * *"}),
+    ],
+)
+async def test_a_bad_schedule_is_refused(pages: OneQueue, given: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        await pages.put("k", **given)
+    with pytest.raises(BadInput):
+        await pages.put_many([{"key": "k", **given}])
+    assert await pages.count() == RowCounts(due=0, future=0, held=0, processing=0, dead=0)

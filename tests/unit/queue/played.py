@@ -15,6 +15,7 @@ from headwater.queue.fold import QueueFold
 from headwater.queue.replay import replay
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
+from headwater.queue.schedule import schedule_of
 from headwater.queue.settings import QueueSettings
 from headwater.queue.values import FailedClaim
 from headwater.testing.queue_model import ModelRow, QueueModel
@@ -83,6 +84,8 @@ class Played:
         assert {place: _shown(row) for place, row in waiting.items()} == {
             place: _model_shown(row) for place, row in self.model.rows.items()
         }
+        for key, slot in fold.by_key.items():  # rows that have come by themselves: those of a dead row's schedule
+            self.numbers.setdefault(self.model.rows[key, False].number, fold.columns.ids[slot])
         dead = {id: _shown(row_at(fold, death.slot))[:7] for id, death in fold.deaths.items()}
         assert dead == {self.numbers[number]: _model_shown(row)[:7] for number, row in self.model.dead.items()}
         assert bool(fold.paused) == self.model.paused
@@ -118,7 +121,8 @@ class Played:
         puts = self.record(lambda decisions: [decisions.put(new) for new in checked])
         for new, put in zip(checked, puts, strict=True):
             row = _model_row(new.key, new.data, new.priority, new.insertion, new.process, new.expiration, new.lane)
-            outcome = self.model.put(row)
+            row.every = (schedule_of(new.schedule).every or -1) if new.schedule else 0
+            outcome = self.model.put(row, self.now, dated=new.dated)
             assert put.outcome == outcome
             if outcome in ("inserted", "follow-up"):
                 self.numbers[self.model.rows[new.key, outcome == "follow-up"].number] = put.id
@@ -201,7 +205,7 @@ class Played:
             put = self.record(lambda decisions: decisions.retry(id))
             expiration = row.expiration if row.expiration > self.now else 0
             again = _model_row(row.key, row.data, row.priority, row.update, self.now, expiration, row.lane)
-            assert put.outcome == self.model.put(again)
+            assert put.outcome == self.model.put(again, self.now)
             if put.outcome in ("inserted", "follow-up"):
                 self.numbers[self.model.rows[row.key, put.outcome == "follow-up"].number] = put.id
 
@@ -238,10 +242,10 @@ def _model_row(key: bytes, data: bytes, priority: int, insertion: int, process: 
 
 def _shown(row: Row) -> tuple[Any, ...]:
     seen = (row.key, row.data, row.priority, row.insertion_date, row.expiration_date, (row.timeout_counter, row.failures), row.lane)
-    return (*seen, row.process_date, row.status, row.lease_until, row.group, row.update_date)
+    return (*seen, row.process_date, row.status, row.lease_until, row.group, row.update_date, row.schedule)
 
 
 def _model_shown(row: ModelRow) -> tuple[Any, ...]:
     seen = (row.key, row.data, row.priority, row.insertion, row.expiration, row.counters, row.lane)
-    busy = row.status == "P"
-    return (*seen, row.process, row.status, row.until if busy else 0, row.group if busy else "", row.update)
+    busy, schedule = row.status == "P", f"every {row.every}ms" if row.every > 0 else ""
+    return (*seen, row.process, row.status, row.until if busy else 0, row.group if busy else "", row.update, schedule)

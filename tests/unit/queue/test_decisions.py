@@ -241,8 +241,28 @@ def test_leases_of_rows_with_large_follow_ups_end_in_several_records() -> None:
     begun = len(ground.records)
     while ground.call("advance", 100):
         pass
-    assert max(len(value) for value in ground.records[begun:]) < 3 * MIB
+    assert max(len(value) for value in ground.records[begun:]) < 3 * MIB // 2
     assert ([ground.row(b"%d" % number).timeout_counter for number in range(8)], ground.fold.follow_ups) == ([0] * 8, {})
+    assert state(ground.replayed()) == state(ground.fold)
+
+
+def test_a_row_that_fills_a_record_comes_back_and_is_carried_alone() -> None:
+    ground, sizes = Ground(), {b"small": 900 * 1024, b"large": 9 * MIB, b"last": 1000}
+    for key in sizes:
+        ground.put(key)
+    ground.claim(3)
+    for key, size in sizes.items():
+        ground.put(key, bytes(size), form=1)
+    ground.now += 51
+    begun = len(ground.records)
+    while ground.call("advance", 100):
+        pass
+    assert sorted(len(value) // MIB for value in ground.records[begun:]) == [0, 0, 9]
+    slots = [ground.fold.by_key[key] for key in sizes]
+    for left in (slots, slots[1:], slots[2:]):
+        ground.call("carry", left, MIB, before=0)
+    assert [len(value) // MIB for value in ground.records[begun + 3 :]] == [0, 9, 0]
+    assert [ground.row(key).timeout_counter for key in sizes] == [0, 0, 0]
     assert state(ground.replayed()) == state(ground.fold)
 
 

@@ -12,6 +12,7 @@ from tests.unit.queue.played import Played, state
 from headwater.core.units import Duration
 from headwater.queue.columns import HELD
 from headwater.queue.fold import QueueFold
+from headwater.queue.schedule import Schedule
 from headwater.queue.settings import QueueSettings
 
 KEYS = [b"a", b"b", b"c", b"d"]
@@ -26,6 +27,7 @@ PUT = st.tuples(
                 "insertion_date": st.sampled_from([-20, -1, 0, 3]),
                 "expiration_date": st.sampled_from([1, 10, 60]),
                 "lane": st.sampled_from([b"", b"x", b"y"]),
+                "schedule": st.sampled_from([Schedule(every=7), Schedule(every=7), Schedule(every=25), Schedule()]),
             },
         ),
         min_size=1,

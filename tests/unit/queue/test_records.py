@@ -36,6 +36,7 @@ EVERY_KIND: dict[int, bytes] = {
     records.PAUSE: bytes([records.PAUSE]),
     records.RESUME: bytes([records.RESUME]),
     records.ANSWERED: records.encode_answered(99, b"name", DIGEST, [(1, 0, 5, 1)]),
+    records.NEXT: records.encode_dated(records.NEXT, 99, [(1, 2)]),
 }
 ONE, TWO = "000000010000000000000002", "000000030000000000000004"
 DATE_99 = "0000000000000063"
@@ -59,6 +60,7 @@ DATE_99 = "0000000000000063"
         (records.PAUSE, "0f"),
         (records.RESUME, "10"),
         (records.ANSWERED, f"11 {DATE_99} 0004 {DIGEST.hex()} 00000001 6e616d65 0000000000000001 00 0000000000000005 01"),
+        (records.NEXT, f"12 {DATE_99} 0001 {ONE}"),
     ],
 )
 def test_the_bytes_are_those_of_the_page(kind: int, written: str) -> None:
@@ -137,5 +139,5 @@ def test_extras_that_are_no_map_are_malformed(extras: bytes) -> None:
 def test_another_format_and_an_unknown_kind_are_named() -> None:
     with pytest.raises(Malformed, match="format 2"):
         decode_record(b"\x02" + HEAD[1:])
-    with pytest.raises(Malformed, match="kind 18"):
-        decode_record(HEAD + b"\x12")
+    with pytest.raises(Malformed, match="kind 19"):
+        decode_record(HEAD + b"\x13")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.core.errors import BadInput
 from headwater.core.units import Duration
 from headwater.queue.cron import CronExpression, parse_cron
-from headwater.queue.schedule import Schedule, read_schedule, zone_named
+from headwater.queue.schedule import Schedule, read_schedule, schedule_of, send_schedule, zone_named
 
 EPOCH, MINUTE = datetime(1970, 1, 1, tzinfo=UTC), timedelta(minutes=1)
 # Days on which clocks are put forward or back: by an hour, by half an hour, at midnight, by a whole day, and from seconds to whole minutes.
@@ -87,7 +87,9 @@ def test_the_next_run_is_that_of_a_walk_over_all_minutes(day: tuple[str, str], m
     end, behind = begin + timedelta(hours=84), begin + timedelta(hours=20, minutes=at, seconds=at % 60)
     expected = [run for run in runs(parse_cron(text), zone, begin, end) if run > behind]
     found = EPOCH + timedelta(milliseconds=Schedule(cron=text, zone=name).next((behind - EPOCH) // timedelta(milliseconds=1)))
-    if expected:
+    if expected and name == "Africa/Monrovia":  # its clocks were put forward within a minute: the walk sees it at the next whole one
+        assert expected[0] - MINUTE < found <= expected[0]
+    elif expected:
         assert (found, text) == (expected[0], text)
     else:
         assert found >= end - timedelta(minutes=1)
@@ -178,3 +180,12 @@ def test_the_end_of_the_calendar_is_told() -> None:
     with pytest.raises(BadInput, match="calendar"):
         Schedule(cron="0 0 29 2 *").next(ms("9998-12-31T00:00+00:00"))
     assert zone_named("UTC").key == "UTC"
+
+
+@pytest.mark.parametrize(
+    "given", [{"every": "90s"}, {"every": "never"}, {"cron": "0 6 * * 1-5", "zone": "Europe/Berlin"}, {"cron": "*/5 * * * *"}]
+)
+def test_a_schedule_is_sent_and_written_so_that_it_can_be_read(given: dict[str, str]) -> None:
+    schedule = read_schedule(**given)
+    assert schedule is not None
+    assert read_schedule(**send_schedule(schedule)) == schedule == schedule_of(str(schedule))
