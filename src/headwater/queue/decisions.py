@@ -26,7 +26,8 @@ from headwater.queue.values import ClaimedRow, FailedClaim, Put
 
 _pack_body = BODY.pack
 _TIMEOUTS, _ATTEMPTS, _GIVEN_UP = range(3)
-_MOST_BYTES = 1 << 20  # of rows that come back and are written whole by one record: all of them at once might fit into none
+_MOST_BYTES = 256 << 10  # of rows that come back and are written whole by one record: all of them at once might fit into none
+_LARGE = 64 << 10  # bytes of a row that is written whole by a record of its own
 
 
 class Decisions:
@@ -264,18 +265,24 @@ class Decisions:
         fold, lost, expired = self.fold, list[SlotId](), list[SlotId]()
         ended = size = 0
         while ended < most and size < _MOST_BYTES and (slot := fold.claims.pop_ended(self._now)) >= 0:
-            ended += 1
             if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
+                ended += 1
                 self._die(slot, _TIMEOUTS, "")
                 continue
-            lost.append((slot, fold.columns.ids[slot]))
             if fold.follow_ups and (follow_up := fold.follow_ups.get(key_of(fold.columns.bodies[slot]))) is not None:
-                size += len(fold.columns.bodies[follow_up]) + MAX_ERROR  # the row is written whole, with what its follow-up says
+                whole = len(fold.columns.bodies[follow_up]) + MAX_ERROR  # the row is written whole, with what its follow-up says
+                if whole > _LARGE and ended:
+                    fold.claims.put_back(slot)
+                    size = _MOST_BYTES
+                    break
+                size += whole
+            ended += 1
+            lost.append((slot, fold.columns.ids[slot]))
             fold.give_back(slot, timeouts=1)
         if lost:
             self._parts.append(encode_rows(records.LOST, lost))
             self._returned(lost)
-        while len(expired) < most and (slot := fold.expiries.pop(self._now)) >= 0:
+        while size < _MOST_BYTES and len(expired) < most and (slot := fold.expiries.pop(self._now)) >= 0:
             expired.append((slot, fold.columns.ids[slot]))
             fold.remove(slot)
         if expired:
@@ -359,28 +366,30 @@ class Decisions:
         self.fold.answer(expires, name, digest, kept)
 
     def carry(self, slots: Iterable[int], most_bytes: int, *, before: int) -> None:
-        """Write rows whole, so that the records before are needed no longer; up to about `most_bytes`.
+        """Write rows whole, so that the records before are needed no longer; up to `most_bytes`, or one that is larger.
 
         Also whatever else has its home in a record up to the sequence `before`.
         """
         fold, size = self.fold, 0
         for slot in slots:
             row = whole_row(fold, slot)
-            self._parts.append(records.encode_whole(records.CARRY, row))
-            fold.write(row)
-            size += len(self._parts[-1])
-            if size > most_bytes:
+            part = records.encode_whole(records.CARRY, row)
+            if size and size + len(part) > most_bytes:
                 return
+            self._parts.append(part)
+            fold.write(row)
+            size += len(part)
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
         for name, known in list(takewhile(lambda one: one[1].home <= before, fold.answers.items())):  # they are in the order of their homes
-            if size > most_bytes:
-                return
             if known.expires > self._now:  # else it is forgotten, now that it is the first
-                self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
+                part = records.encode_answered(known.expires, name.encode(), known.digest, known.puts)
+                if size and size + len(part) > most_bytes:
+                    return
+                self._parts.append(part)
                 fold.answer(known.expires, name, known.digest, known.puts)
-                size += len(self._parts[-1])
+                size += len(part)
 
 
 def update_of(columns: RowColumns, slot: int) -> int:

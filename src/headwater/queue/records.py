@@ -78,6 +78,8 @@ _FAIL = struct.Struct(">BIQQH")
 _DEAD = struct.Struct(">BIQBH")
 _ANSWERED = struct.Struct(">BQH16sI")
 _PUT = struct.Struct(">QBQB")
+PUT_SIZE = _PUT.size
+"""Bytes of an answer that is kept, for each of its puts."""
 _ROW = struct.Struct(">IQ")
 _LENGTH = struct.Struct(">I")
 _KIND_SLOT = struct.Struct(">BI")
