@@ -23,7 +23,7 @@ SPARE_RECORDS = 200_000
 SPARE_BYTES = 64 << 20
 _ROWS = 500  # that are carried by one record
 _LOOKED_UP = 50_000  # rows that are found at once: that takes as long as looking at all
-_BYTES = 1 << 20  # of rows that are carried by one record
+_BYTES = 512 << 10  # of rows that are carried by one record
 _MARK_AFTER = 10_000  # milliseconds from the first record that is not needed to the mark
 _MARK_AT = 50_000  # records that are not needed, at which nobody waits for that
 

@@ -17,6 +17,10 @@ MAX_DATE = (1 << 47) - 1
 FORMS = (JSON, BINARY)
 MAX_ERROR = 4096
 """Bytes of the text of a failure; more is cut off."""
+ROOM = 16 << 10
+"""Bytes that the largest put leaves free in a record: its row is written again, with its claim, its lane and the texts of failures."""
+SMALL = 64 << 10
+"""Bytes of data that fit into a record for sure."""
 
 
 class CheckedRow(msgspec.Struct, gc=False):
@@ -117,7 +121,7 @@ def cut_error(error: str) -> str:
 
 def _check_date(key: bytes, name: str, date: int) -> None:
     if type(date) is not int or not 0 < date <= MAX_DATE:
-        raise BadInput(f"The {name} {date!r} of {_shown(key)} is none.", hint="Give milliseconds since 1970.")
+        raise BadInput(f"The {name} {date!r} of {_shown(key)} is none.", hint="Give a date from 1970 to 6429, in milliseconds.")
 
 
 def _shown(key: bytes) -> str:

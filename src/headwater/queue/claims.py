@@ -103,6 +103,11 @@ class Claims:
             return heapq.heappop(self._heap)[1]
         return self._run.popleft()[1]
 
+    def put_back(self, slot: int) -> None:
+        """A claim that `pop_ended` has found is left for the next time."""
+        claim = self.by_slot[slot]
+        self._lease((claim.until, slot, claim.sequence))
+
     def _lease(self, lease: _Lease) -> None:
         if lease[0] < self.earliest:
             self.earliest = lease[0]

@@ -31,7 +31,7 @@ from headwater.queue.values import ClaimedRow, FailedClaim, Put
 
 _pack_body = BODY.pack
 _TIMEOUTS, _ATTEMPTS, _GIVEN_UP = range(3)
-_MOST_BYTES = 1 << 20  # of rows that come back and are written whole by one record: all of them at once might fit into none
+_MOST_BYTES = 256 << 10  # of rows that come back and are written whole by one record: all of them at once might fit into none
 
 
 class Decisions:
@@ -304,8 +304,7 @@ class Decisions:
                 begun = size  # the row is written whole, with what its follow-up says
                 size += len(fold.columns.bodies[follow_up]) + MAX_ERROR
                 if begun and size > _MOST_BYTES:  # it may fill a record alone: the next one
-                    claim = fold.claims.by_slot[slot]
-                    fold.claims.extend(slot, claim.start, claim.until)
+                    fold.claims.put_back(slot)
                     break
             ended += 1
             lost.append((slot, fold.columns.ids[slot]))
@@ -313,7 +312,7 @@ class Decisions:
         if lost:
             self._parts.append(encode_rows(records.LOST, lost))
             self._returned(lost)
-        while len(expired) < most and (slot := fold.expiries.pop(self._now)) >= 0:
+        while size < _MOST_BYTES and len(expired) < most and (slot := fold.expiries.pop(self._now)) >= 0:
             expired.append((slot, fold.columns.ids[slot]))
             fold.remove(slot)
         if expired:
@@ -404,30 +403,30 @@ class Decisions:
         self.fold.answer(expires, name, digest, kept)
 
     def carry(self, slots: Iterable[int], most_bytes: int, *, before: int) -> None:
-        """Write rows whole, so that the records before are needed no longer; up to about `most_bytes`.
+        """Write rows whole, so that the records before are needed no longer; up to `most_bytes`, or one that is larger.
 
         Also whatever else has its home in a record up to the sequence `before`.
         """
         fold, size = self.fold, 0
         for slot in slots:
             row = whole_row(fold, slot)
-            if size and size + len(row.body) > most_bytes:  # it may fill a record alone
+            part = records.encode_whole(records.CARRY, row)
+            if size and size + len(part) > most_bytes:
                 return
-            self._parts.append(records.encode_whole(records.CARRY, row))
+            self._parts.append(part)
             fold.write(row)
-            size += len(self._parts[-1])
-        if size > most_bytes:
-            return
+            size += len(part)
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
         for name, known in list(takewhile(lambda one: one[1].home <= before, fold.answers.items())):  # they are in the order of their homes
-            if size > most_bytes:
-                return
             if known.expires > self._now:  # else it is forgotten, now that it is the first
-                self._parts.append(records.encode_answered(known.expires, name.encode(), known.digest, known.puts))
+                part = records.encode_answered(known.expires, name.encode(), known.digest, known.puts)
+                if size and size + len(part) > most_bytes:
+                    return
+                self._parts.append(part)
                 fold.answer(known.expires, name, known.digest, known.puts)
-                size += len(self._parts[-1])
+                size += len(part)
 
 
 def unknown_row(key: bytes | int) -> NotFound:

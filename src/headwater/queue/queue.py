@@ -13,13 +13,13 @@ import msgspec
 from headwater.core.clock import Clock
 from headwater.core.errors import BadInput, Paused, TooLarge
 from headwater.core.timers import Timers
-from headwater.queue.checks import CheckedRow, checked_duration, checked_name, checked_row
+from headwater.queue.checks import MAX_NAME, ROOM, SMALL, CheckedRow, checked_duration, checked_name, checked_row
 from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions, unknown_row
 from headwater.queue.listing import KeyHistory, dead_ids, dead_row, rows_of, schedules_of, slot_of_id
 from headwater.queue.queue_log import open_log
 from headwater.queue.quick import QuickClaim, QuickPut
-from headwater.queue.records import GROWTH, MOST_ROWS, OUTCOMES, OVERHEAD
+from headwater.queue.records import MOST_ROWS, OUTCOMES, OVERHEAD, PUT_SIZE
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
 from headwater.queue.runtime import QueueRuntime
@@ -40,8 +40,7 @@ from headwater.queue.waiting import WaitingClaim
 from headwater.wal.region import Region
 
 T = TypeVar("T")
-_DEAD_AT_ONCE, _DEAD_BYTES = 500, 1 << 20  # dead rows that one record retries or drops, and bytes of their data
-_SMALL = 65_536  # bytes of a row that fit into a record for sure, whatever becomes of it
+_DEAD_AT_ONCE, _DEAD_BYTES = 500, 256 << 10  # dead rows that one record retries or drops, and bytes of them
 KEPT_ANSWERS = 86_400_000
 """Milliseconds for which the answer to a put with an idempotency key is kept."""
 
@@ -78,8 +77,8 @@ class Queue:
         runtime = self._runtime
         now, settings = runtime.now_ms(), runtime.decisions.settings
         checked = [checked_row(new, settings, now) for new in rows]
-        if len(checked) != 1 or len(checked[0].data) > _SMALL:
-            self._check_size(checked)
+        if len(checked) != 1 or len(checked[0].data) > SMALL:
+            self._check_size(checked, named=bool(idempotency))
         if idempotency:
             return self._put_named(rows, checked, idempotency)
         return self._put(now, checked)
@@ -108,14 +107,13 @@ class Queue:
             raise BadInput(f"Other rows were put under the idempotency key {name!r}.", hint="Use another one for each put.")
         return self._runtime.commit([Put(id, OUTCOMES[kind], date, bool(raised), True) for id, kind, date, raised in known.puts], again)
 
-    def _check_size(self, checked: list[CheckedRow]) -> None:
-        limit = self._runtime.log.region.limit
+    def _check_size(self, checked: list[CheckedRow], *, named: bool) -> None:
+        limit = self._runtime.log.region.limit - ROOM
         if len(checked) > MOST_ROWS:
             raise TooLarge(f"A put of {len(checked)} rows is too large.", hint=f"Put up to {MOST_ROWS} rows at once.")
         size = sum(len(new.key) + len(new.data) + len(new.lane) + len(new.schedule) for new in checked) + OVERHEAD * (len(checked) + 1)
-        largest = max((len(new.key) + len(new.data) for new in checked), default=0)
-        if largest > _SMALL:  # alone it must fit with all that it may get, too: else it could never be carried forward
-            size = max(size, largest + GROWTH)
+        if named:
+            size += MAX_NAME + PUT_SIZE * len(checked)
         if size > limit:
             raise TooLarge(f"The rows have {size} bytes; the queue's log takes {limit} at once.", hint="Put fewer or smaller rows at once.")
 
@@ -380,10 +378,11 @@ def _chosen(ids: Sequence[int] | None, prefix: bytes, reason: str, decisions: De
     fold, slices, size = decisions.fold, list[list[int]](), 0
     for id in dict.fromkeys(ids) if ids is not None else dead_ids(fold, prefix, reason):
         row = dead_row(fold, id).row
-        size += len(row.data)
+        large = len(row.key) + len(row.data) + OVERHEAD
+        size += large
         if not slices or len(slices[-1]) >= _DEAD_AT_ONCE or size > _DEAD_BYTES:
             slices.append([])
-            size = len(row.data)
+            size = large
         slices[-1].append(id)
     return slices
 

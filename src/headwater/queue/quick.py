@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.body import BODY
-from headwater.queue.checks import FORMS, MAX_KEY, checked_name
+from headwater.queue.checks import FORMS, MAX_KEY, SMALL, checked_name
 from headwater.queue.columns import NO_EXTRAS, PROCESSING
 from headwater.queue.records import CLAIM, DONE, HEADER, HEADER_CLAIM, HEADER_DONE, HEADER_DONE_CLAIM, INSERT, encode_header
 from headwater.queue.row import NewRow
@@ -18,7 +18,6 @@ from headwater.queue.row_view import claimed_row
 from headwater.queue.runtime import QueueRuntime
 from headwater.queue.values import Claimed, ClaimedRow, Put
 
-_SMALL = 65_536  # bytes of data that fit into a record for sure
 _NAMES = 10_000  # pairs of names whose bytes are kept
 _VERSION, _FORMAT = HEADER
 _pack_body, _pack_done, _pack_claim, _pack_done_claim = BODY.pack, HEADER_DONE.pack, HEADER_CLAIM.pack, HEADER_DONE_CLAIM.pack
@@ -51,7 +50,7 @@ class QuickPut:
             or type(priority) is not int
             or not 0 <= priority <= 255
             or not 0 < len(key) <= MAX_KEY
-            or len(data) > _SMALL
+            or len(data) > SMALL
             or key in fold.by_key
             or fold.answers
             or fold.claims.earliest < now

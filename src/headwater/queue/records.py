@@ -84,6 +84,8 @@ _FAIL = struct.Struct(">BIQQH")
 _DEAD = struct.Struct(">BIQBH")
 _ANSWERED = struct.Struct(">BQH16sI")
 _PUT = struct.Struct(">QBQB")
+PUT_SIZE = _PUT.size
+"""Bytes of an answer that is kept, for each of its puts."""
 _ROW = struct.Struct(">IQ")
 _LENGTH = struct.Struct(">I")
 _KIND_SLOT = struct.Struct(">BI")
@@ -129,8 +131,6 @@ HEADER_DONE_CLAIM = struct.Struct(HEADER_DONE.format + _CLAIM_ONE.format[1:])
 """Records of one row that is done, or claimed, or both, up to the names behind them: one step instead of three."""
 OVERHEAD = 64
 """The most bytes of an inserted row beside its key, its data and its extras."""
-GROWTH = 10_240
-"""The most bytes of any row beside its key and its data: also of a dead one that has a lane and a long error, twice, when it is carried."""
 
 
 def encode_extras(extras: dict[str, Any]) -> bytes:

@@ -37,7 +37,9 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
         Note("What becomes of a file of the log that is drained: delete, reset, truncate, or secure- and one of these.", '"delete"'),
     ] = "delete"
     segment: Annotated[Size, Note("The size at which the queue's log closes its files, too.", '"64MiB"', 1, (2 << 30) - 1)] = Size(64 << 20)
-    max_record: Annotated[Size, Note("The largest call: all rows of a put together.", '"16MiB"', 128 << 10, 48 << 20)] = Size(16 << 20)
+    max_record: Annotated[
+        Size, Note("The largest call, at least 1MiB: all rows of a put together, and 16 KiB of the queue.", '"16MiB"', 1 << 20, 48 << 20)
+    ] = Size(16 << 20)
     region: Annotated[
         int | None, Note("The region of the log that the queue shares with others; one of its own, when not set.", "7", 1)
     ] = None

@@ -9,6 +9,7 @@ from headwater.core.timers import Timers
 from headwater.queue.decisions import Decisions
 from headwater.queue.values import ClaimedRow
 
+_CLAIMS, _ROWS = 500, 10_000  # that one record serves, and rows for them; the others are served when it is durable
 Served = list[tuple["WaitingClaim", list[ClaimedRow]]]
 
 
@@ -42,17 +43,22 @@ class WaitingClaims:
         self.claims.pop(claim, None)
 
     def serve(self, decisions: Decisions) -> Served:
-        """Claim due rows for those that wait, the longest first. The caller ends the record, and then tells them by `tell`."""
+        """Claim due rows for those that wait, the longest first: for as many as one record may hold.
+
+        The caller ends the record, and then tells them by `tell`.
+        """
         served: Served = []
         empty: set[str] = set()
+        rows_served = 0
         for claim in self.claims:
-            if not decisions.fold.order.due and served:
+            if (not decisions.fold.order.due and served) or len(served) >= _CLAIMS or rows_served >= _ROWS:
                 break
             if claim.group in empty:
                 continue
             rows = decisions.claim(claim.n, claim.lease, claim.group, claim.worker)
             if rows:
                 served.append((claim, rows))
+                rows_served += len(rows)
             else:
                 empty.add(claim.group)
         return served

@@ -148,19 +148,21 @@ class RegionAppender(CommitThread[_Queued]):
             self.failure = error
             places = list(_freeing(changes))[:_MOST_FREEING] if isinstance(error, DiskFull) and not frees else []
             if places:
-                self._free(_chosen(changes, places), [values[place] for place in places], [futures[place] for place in places])
+                chosen = [waiting[place] for place in places]
+                self._free(_chosen(changes, places), chosen)
                 left = sorted({*range(len(values))}.difference(places))
                 changes, futures = _chosen(changes, left), tuple(futures[place] for place in left)
             self._tell(self._fail, futures, changes, error)
             return
-        self._tell(self._resolve, futures, changes)
+        self._tell(self._resolve, futures, answers, changes)
 
     def _store(self, changes: RegionChanges, values: Sequence[bytes], frees: bool) -> None:
         keys = encode_keys(self._region, changes.kinds, changes.tables, changes.sequences)
         self._apply(changes, self._append(RecordColumns(keys, values), frees))
 
-    def _free(self, changes: RegionChanges, values: Sequence[bytes], futures: Sequence[asyncio.Future[int]]) -> None:
+    def _free(self, changes: RegionChanges, chosen: Sequence[_Queued]) -> None:
         """Append the marks and drops of a batch for which the disk is too full: the payloads beside them must not use what it keeps."""
+        _, _, _, _, values, futures, answers = zip(*chosen, strict=True)
         try:
             self._store(changes, values, True)
         except Exception as error:

@@ -110,7 +110,7 @@ async def test_rows_that_the_log_cannot_take_are_refused(opened: OpenQueue, regi
     queue = await opened()
     with pytest.raises(TooLarge, match="bytes"):
         await queue.put([NewRow(key=b"a", data=bytes(region.limit))])
-    assert await put(queue, b"a", bytes(region.limit - 11_000)) == "inserted"
+    assert await put(queue, b"a", bytes(region.limit - 17_000)) == "inserted"
 
 
 async def test_a_put_with_a_name_is_made_once(opened: OpenQueue, clock: ManualClock) -> None:

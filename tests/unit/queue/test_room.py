@@ -1,0 +1,122 @@
+"""Whatever a queue writes by itself fits into its log, also into the smallest one, and beside the largest rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headwater.cluster.local import LocalOwnership
+from headwater.core.errors import BadInput, TooLarge
+from headwater.core.timers import Timers
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import TopicSettings
+from headwater.queue import carry
+from headwater.queue.queue import Queue, open_queue
+from headwater.queue.row import NewRow
+from headwater.queue.settings import QueueSettings
+from headwater.queue.settings_form import read_settings
+from headwater.queue.values import FailedClaim
+from headwater.testing.clock import ManualClock
+from headwater.wal.region import open_region
+from headwater.wal.region_creation import create_region
+from headwater.wal.region_topics import RegionTopics
+
+pytestmark = pytest.mark.anyio
+TOPICS = RegionTopics("queue", 1)
+MIB = 1 << 20
+
+
+@pytest.fixture
+async def small(tmp_path: Path, clock: ManualClock, anyio_backend: str) -> AsyncIterator[Queue]:
+    """A queue whose log takes the smallest records that a queue may be set to."""
+    timers = Timers(clock)
+    with EmbeddedLog(tmp_path) as log, LocalOwnership(log, tmp_path / "owners") as owners:
+        create_region(log, TOPICS, settings=TopicSettings(max_record=MIB))
+        region = await open_region(log, owners, TOPICS)
+        queue = await open_queue("pages", region, 1, settings=QueueSettings(max_timeouts=1), clock=clock, timers=timers)
+        yield queue
+        await queue.aclose()
+        await region.close()
+    timers.close()
+
+
+async def largest(queue: Queue, key: bytes) -> int:
+    """Put the largest row that the queue takes; return the size of its data."""
+    size = MIB
+    while True:
+        try:
+            await queue.put([NewRow(key=key, data=b"%d" % (size % 10) * size, form=1, lane=b"l" * 255)])
+            return size
+        except TooLarge:
+            size -= 500
+
+
+def test_a_queue_refuses_records_that_are_too_small_for_what_it_writes() -> None:
+    with pytest.raises(BadInput, match="max_record"):
+        read_settings({"max_record": "1023KiB"}, QueueSettings())
+    assert read_settings({"max_record": "1MiB"}, QueueSettings()).max_record == MIB
+
+
+async def test_rows_are_carried_in_records_that_fit(small: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        await small.put([NewRow(key=b"%d" % number, data=bytes(300_000), form=1, delay=1_000_000)])
+    await largest(small, b"large")
+    folded = small._runtime.decisions.fold
+    monkeypatch.setattr(carry, "SPARE_BYTES", 0)
+    for _ in range(40):
+        await small.put([NewRow(key=b"0", data=bytes(300_000), form=1, delay=1_000_000)])
+    while small._runtime._carrier._task is not None:
+        await asyncio.sleep(0)
+    assert small._runtime.decisions.fold is folded, "the log was folded anew"
+    assert small.statistics().log_bytes < 2 * folded.live_bytes + 600_000
+
+
+async def test_leases_of_rows_with_large_follow_ups_end_in_records_that_fit(small: Queue, clock: ManualClock) -> None:
+    names = [b"a", b"b", b"c", *(b"%d" % number for number in range(2000))]
+    await small.put([NewRow(key=name) for name in names])
+    await small.claim(len(names), lease=1000)
+    for name in names[:3]:
+        await largest(small, name)
+    folded = small._runtime.decisions.fold
+    await clock.run(2)
+    assert (await small.count()).due == 2003
+    assert small._runtime.decisions.fold is folded, "the log was folded anew"
+
+
+async def test_a_failure_of_a_row_with_the_largest_follow_up_can_be_told(small: Queue) -> None:
+    await small.put([NewRow(key=b"a" * 1024)])
+    (claimed,) = (await small.claim(worker="w" * 255, group="g" * 255)).claims
+    await largest(small, b"a" * 1024)
+    assert await small.fail([FailedClaim(claimed.token, "e" * 5000)]) == []
+    (claimed,) = (await small.claim(worker="w" * 255, group="g" * 255)).claims
+    assert await small.release([claimed.token]) == []
+
+
+async def test_thousands_of_claims_that_wait_are_served_in_records_that_fit(small: Queue) -> None:
+    folded = small._runtime.decisions.fold
+    waiting = [asyncio.ensure_future(small.claim(wait=60_000, worker=f"{number:0>255}", group="g" * 255)) for number in range(3000)]
+    await asyncio.sleep(0)
+    await small.put([NewRow(key=b"%d" % number) for number in range(3000)])
+    claimed = await asyncio.gather(*waiting)
+    assert len({one.claims[0].row.key for one in claimed}) == 3000
+    assert small._runtime.decisions.fold is folded, "the log was folded anew"
+
+
+async def test_dead_rows_of_long_keys_are_retried_in_records_that_fit(small: Queue, clock: ManualClock) -> None:
+    await small.put([NewRow(key=b"%d" % number, data=bytes(1500), form=1) for number in range(500)])
+    await small.put([NewRow(key=(b"%d" % number).zfill(1024), data=bytes(500), form=1) for number in range(500)])
+    for _ in range(2):
+        await small.claim(2000, lease=1000)
+        await clock.run(2)
+    assert (await small.count()).dead == 1000
+    assert len(await small.dead_retry()) == 1000
+
+
+async def test_a_named_put_that_does_not_fit_is_refused_and_changes_nothing(small: Queue) -> None:
+    folded = small._runtime.decisions.fold
+    with pytest.raises(TooLarge, match="bytes"):
+        await small.put([NewRow(key=b"%d" % number) for number in range(14_500)], idempotency="n" * 255)
+    assert small._runtime.decisions.fold is folded
