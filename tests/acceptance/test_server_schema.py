@@ -32,8 +32,13 @@ REAL = {
     "namespace": ["wal"],
     "region": [7, 8],
     "table": [1, 2, 3],
+    "queue": ["pages", "mail"],
+    "key": ["k0", "k1", "k2"],
+    "token": ["0-1-1"],
+    "id": [65536],
 }
-CREATES = ("log_create_topic", "wal_create")
+GIVEN_UP = {"log_delete_topic": ("topic", "spare"), "queue_delete": ("queue", "spare")}
+CREATES = ("log_create_topic", "wal_create", "queue_create")
 # Statuses with which a request that has the right shape may be refused: what it names is not there, or does not fit what is there now.
 REFUSED = ["2xx", "404", "409", "410", "413", "422"]
 # A list in the path is sent as it is printed: a question mark in it ends the path, and the request goes to another address.
@@ -53,15 +58,17 @@ TOML = (
 [checks.positive_data_acceptance]
 expected-statuses = {json.dumps(REFUSED)}
 
-# JSON Schema cannot say which sizes a segment may have, which paths a document has, which expressions Python reads, nor numbers in a text.
+# JSON Schema cannot say which sizes a segment may have, which paths a document has, which expressions Python reads, nor numbers in a text;
+# nor which durations, dates and schedules there are, nor that a row has a date or a delay.
 [[operations]]
-include-operation-id = ["log_create_topic", "pipeline_edit", "pipeline_messages", "wal_create", "wal_scan_lines"]
+include-operation-id = ["log_create_topic", "pipeline_edit", "pipeline_messages", "wal_create", "wal_scan_lines", "queue_create",
+  "queue_put", "queue_get", "queue_claim", "queue_extend", "queue_fail", "queue_release"]
 [operations.checks.positive_data_acceptance]
 enabled = false
 
-# A namespace without regions has an empty list of them.
+# A namespace without regions has an empty list of them, a key that was never put no history, and any preference may be left unheeded.
 [[operations]]
-include-operation-id = "wal_regions_of"
+include-operation-id = ["wal_regions_of", "queue_history", "queue_claim"]
 [operations.checks.negative_data_rejection]
 enabled = false
 """
@@ -84,7 +91,10 @@ def described(http: httpx2.Client) -> dict[str, Any]:
     document: dict[str, Any] = http.get("/openapi.json").json()
     for methods in document["paths"].values():
         for operation in methods.values():
-            real = {**REAL, "topic": ["spare"] if operation["operationId"] == "log_delete_topic" else REAL["topic"], "partition": [0, 1]}
+            real: dict[str, Any] = {**REAL, "partition": [0, 1]}
+            if operation["operationId"] in GIVEN_UP:
+                name, spare = GIVEN_UP[operation["operationId"]]
+                real[name] = [spare]
             # A write may have to be durable sooner than it can be.
             operation["parameters"] = [one for one in operation["parameters"] if one["name"] != "timeout"]
             for parameter in operation["parameters"]:
@@ -104,10 +114,16 @@ def prepared(http: httpx2.Client) -> None:
         for table in (1, 2, 3):
             assert http.post(f"/wal/wal/{region}/tables/{table}/entries", json={"payloads": ["a", "b"]}).status_code == 201
 
+    for queue in ("pages", "mail", "spare"):
+        assert http.put(f"/queues/{queue}", json={"lease": "1s"}).status_code == 201
+        assert http.post(f"/queues/{queue}/rows", json=[{"key": f"k{number}"} for number in range(3)]).status_code == 201
+
 
 def tried(server: SpawnedServer, folder: Path, phases: str, *which: str) -> None:
-    # Events of a region go on until the client leaves.
-    endless = ["--exclude-operation-id", "wal_events"] if "--include-operation-id" not in which else []
+    # Events of a region and of a queue go on until the client leaves.
+    endless = (
+        ["--exclude-operation-id", "wal_events", "--exclude-operation-id", "queue_listen"] if "--include-operation-id" not in which else []
+    )
     command = [sys.executable, "-m", "schemathesis.cli", "run", "openapi.json", "--url", server.url, *which, *endless]
     more = ["--phases", phases, "--request-timeout", "60", "--no-color", "--warnings", "off"]
     ended = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True, check=False)

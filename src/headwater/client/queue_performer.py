@@ -248,6 +248,7 @@ class QueuePerformer:
         return answers.RowsClaimed(claims=[show_claim(claim) for claim in claimed.claims], stale=claimed.stale)
 
     async def leave(self, request: requests.LeaveClaims) -> None:
+        await self._known(request)
         self.waits.leave(request.queue, request.worker)
 
     async def done(self, request: requests.ClaimRequest) -> None:

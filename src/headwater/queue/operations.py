@@ -80,6 +80,7 @@ CREATE = Operation(
     says="Create a queue, or change the settings of one that is there. Settings that are left out stay as they are.",
     statuses={201: "Created.", 200: "It was there."},
     content={"application/json": schema()},
+    content_required=False,
     sends=send_settings,
     errors=(Conflict, NotOwner, DiskFull, Unavailable),
 )
@@ -192,6 +193,7 @@ CLAIM = Operation(
     says="Claim rows for a while; before that, say what became of others. A stale token never spoils the rest.",
     statuses={200: "The claimed rows, and the stale ones of the given tokens.", 204: "No row, and no stale token."},
     content={"application/json": {"$struct": requests.ClaimBody}},
+    content_required=False,
     sends=send_claim,
     errors=(*_WRITES, Paused),
 )

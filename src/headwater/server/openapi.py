@@ -113,7 +113,7 @@ def _described(operation: Operation[Any, Any], components: Components) -> dict[s
         described["requestBody"] = {"content": content, "required": required}
     elif operation.content:
         content = {media: {"schema": components.filled(schema)} for media, schema in operation.content.items()}
-        described["requestBody"] = {"content": content, "required": True}
+        described["requestBody"] = {"content": content, "required": operation.content_required}
     return described
 
 
@@ -121,7 +121,7 @@ def _responses(operation: Operation[Any, Any], components: Components) -> dict[s
     content = _content(operation, components)
     said = operation.statuses or {202 if operation.kind == "job" else 204 if operation.answer is None else 200: _said(operation)}
     found: dict[str, Any] = {
-        str(status): {"description": text, **({"content": content} if content else {})} for status, text in said.items()
+        str(status): {"description": text, **({"content": content} if content and status != 204 else {})} for status, text in said.items()
     }
     for status in sorted({error.status for error in _errors(operation)}):
         found[str(status)] = {"description": _PROBLEMS[status], "content": {MEDIA_TYPE: {"schema": components.of(Problem)}}}

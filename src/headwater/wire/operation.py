@@ -112,6 +112,8 @@ class Operation(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True, eq=Fal
     """Seconds that it may take; None: as long as it takes. Clients wait half a minute longer."""
     content: Mapping[str, Schema] = {}
     """Bodies by media type, where a body is not the JSON object of the request's other fields."""
+    content_required: bool = True
+    """Whether a request without a body is refused."""
     sends: Callable[[R], tuple[str, bytes]] | None = None
     """Makes such a body of a request, for the client: its media type, and its bytes."""
     media: str = "application/json"
