@@ -88,7 +88,7 @@ class Rounds:
             for _ in range(each):
                 await done([one.token for one in (await claim(batch)).claims])
 
-        return self._emptied(self.runner.run(together(caller, callers, amount, clock)))
+        return self._finishing(amount, lambda: self.runner.run(together(caller, callers, amount, clock)))
 
     def dones_with_claims(self, callers: int, each: int, clock: Clock = time.perf_counter, *, batch: int = 1) -> Sample:
         """As a worker does it: the call that says that rows are done claims the next ones."""
@@ -101,7 +101,7 @@ class Rounds:
                 tokens = [one.token for one in (await claim(batch, done=tokens)).claims]
             await done(tokens)
 
-        return self._emptied(self.runner.run(together(caller, callers, amount, clock)))
+        return self._finishing(amount, lambda: self.runner.run(together(caller, callers, amount, clock)))
 
     def bare(self, callers: int, each: int, clock: Clock = time.perf_counter) -> Sample:
         """As many callers of the log's group commit, with ready records that are as long as that of a put."""
@@ -139,10 +139,15 @@ class Rounds:
             raise Differs(f"The queue had {found} due rows, not {count}.", hint="Keep the folder.")
 
     def _rows(self, count: int, *, process_date: int | None = None) -> list[NewRow]:
-        self._number += count
-        return new_rows(self._number, count, process_date=process_date)
+        first, self._number = self._number, self._number + count  # a key that still waits would be merged, not inserted
+        return new_rows(first, count, process_date=process_date)
 
-    def _emptied(self, sample: Sample) -> Sample:
+    def _finishing(self, amount: int, work: Callable[[], Sample]) -> Sample:
+        """Errors: `Differs` where other than so many rows are done afterwards, or some are left: calls that find nothing are quick."""
+        before = self.queue.statistics().done
+        sample = work()
+        if (found := self.queue.statistics().done - before) != amount:
+            raise Differs(f"The queue has finished {found} rows, not {amount}.", hint="Look at what was put.")
         self.drain(0)
         return sample
 

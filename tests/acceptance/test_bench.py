@@ -17,6 +17,7 @@ from bench.floor import BareWrites, bare_read
 from bench.mark import Mark, both, memory, own_time, rate, ratio, ratio_on_slow_disks, size, slowdown, time
 from bench.peers import environment
 from bench.place import Place
+from bench.queue.opened import Rounds
 from bench.report import shown
 from bench.rounds import Measured, Spread, measure
 from bench.sizes import TINY, Sizes
@@ -101,6 +102,22 @@ def test_queues_are_measured_where_servers_are_missing(tmp_path: Path, monkeypat
         assert what in names
     assert all(case["ratio"]["low"] > 0 for case in found["cases"])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("way", ["claims_and_dones", "dones_with_claims"])
+def test_rounds_of_a_queue_finish_the_rows_that_they_tell(way: str, tmp_path: Path) -> None:
+    with Place(tmp_path).log("queue") as log, Rounds.opened(log) as rounds:
+        rounds.fill(500, process_date=1 << 42)  # many more than a round has: a key of theirs that comes again would be merged
+        assert getattr(rounds, way)(4, 5, batch=2).amount == 40
+        assert rounds.queue.statistics().done == 40
+        rounds.puts(4, 5)
+        assert rounds.queue.statistics().merges == 0
+
+
+def test_a_round_of_a_queue_without_its_rows_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rounds, "fill", lambda rounds, count: None)
+    with Place(tmp_path).log("queue") as log, Rounds.opened(log) as rounds, pytest.raises(Differs, match="finished 0 rows, not 20"):
+        rounds.claims_and_dones(4, 5)
 
 
 def test_without_json_a_file_is_written_and_the_table_printed(tmp_path: Path) -> None:
