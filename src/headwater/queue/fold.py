@@ -6,7 +6,7 @@ inserted the row, and then the row is gone by the end, or a later record holds i
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from headwater.queue.claims import Claims
 from headwater.queue.columns import DEAD, FREE, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN, Extras, RowColumns, Tries
 from headwater.queue.date_heap import DateHeap
 from headwater.queue.homes import Homes
-from headwater.queue.order import RowOrder
+from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
 from headwater.queue.records import HEADER_SIZE, MOST_ROWS, REASONS, WholeRow
 from headwater.queue.row import SLOW
 
@@ -41,27 +41,6 @@ class Answered(NamedTuple):
     home: int
 
 
-class _Order(Protocol):
-    def add(self, slot: int, priority: int, process: int, now: int) -> None: ...
-    def remove(self, slot: int) -> None: ...
-    def started(self, slot: int) -> None: ...
-    def ended(self, slot: int) -> None: ...
-
-
-class _NoOrder:
-    """While a log is replayed: the order is made at its end."""
-
-    def __init__(self, columns: RowColumns) -> None:
-        self._columns = columns
-
-    def add(self, slot: int, priority: int, process: int, now: int) -> None:
-        self._columns.states[slot] = RUN
-
-    def remove(self, slot: int) -> None: ...
-    def started(self, slot: int) -> None: ...
-    def ended(self, slot: int) -> None: ...
-
-
 class QueueFold:
     """The rows of a queue. Begin a record, make its changes, end it."""
 
@@ -83,7 +62,7 @@ class QueueFold:
         """Of the bodies of all rows."""
         self.sequence, self.now = next - 1, 0
         self._inserted = self._homes = 0  # of the record that is being made: its rows, and how many things have it as their home
-        self._placing: _Order = _NoOrder(self.columns)
+        self._placing: PlacingOrder = NoOrder(self.columns)
 
     def __len__(self) -> int:
         """How many rows there are, dead ones included."""

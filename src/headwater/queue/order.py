@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from headwater.queue.body import PRIORITY, process_of
 from headwater.queue.columns import FUTURE, RUN, RowColumns
@@ -127,3 +128,26 @@ class RowOrder:
     def _is_future(self, date: int, id: int, slot: int) -> bool:
         columns = self._columns
         return columns.states[slot] == FUTURE and columns.ids[slot] == id and process_of(columns.bodies[slot]) == date
+
+
+class PlacingOrder(Protocol):
+    """Is told which rows wait, and which are processed."""
+
+    def add(self, slot: int, priority: int, process: int, now: int) -> None: ...
+    def remove(self, slot: int) -> None: ...
+    def started(self, slot: int) -> None: ...
+    def ended(self, slot: int) -> None: ...
+
+
+class NoOrder:
+    """While a log is replayed: the order is made at its end."""
+
+    def __init__(self, columns: RowColumns) -> None:
+        self._columns = columns
+
+    def add(self, slot: int, priority: int, process: int, now: int) -> None:
+        self._columns.states[slot] = RUN
+
+    def remove(self, slot: int) -> None: ...
+    def started(self, slot: int) -> None: ...
+    def ended(self, slot: int) -> None: ...

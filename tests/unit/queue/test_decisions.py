@@ -2,95 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from tests.unit.queue.decisions_ground import Ground
 from tests.unit.queue.played import state
 
 from headwater.core.errors import Conflict, NotFound
 from headwater.core.units import Duration
-from headwater.queue.checks import checked_row
-from headwater.queue.decisions import Decisions
-from headwater.queue.fold import QueueFold
-from headwater.queue.replay import replay
-from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
-from headwater.queue.settings import QueueSettings
-from headwater.queue.values import FailedClaim, Put
+from headwater.queue.values import FailedClaim
 
 MIB = 1 << 20
-
-
-class Ground:
-    """Decisions on a fold, at a time that tests move."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.fold, self.now, self.records = QueueFold(), 1_000_000, list[bytes]()
-        self.fold.finish(self.now)
-        self.decisions = Decisions(self.fold, QueueSettings(**settings))
-
-    def call(self, name: str, *given: Any, **named: Any) -> Any:
-        """A call by its name, as one record."""
-        self.decisions.begin(self.now)
-        try:
-            return getattr(self.decisions, name)(*given, **named)
-        finally:
-            value = self.decisions.end()
-            if value is not None:
-                self.records.append(value)
-
-    def put(self, key: bytes = b"k", data: bytes = b"1", **given: Any) -> Put:
-        put: Put = self.call("put", checked_row(NewRow(key=key, data=data, **given), self.decisions.settings, self.now))
-        return put
-
-    def claim(self, n: int = 1, lease: int = 50, group: str = "g") -> list[str]:
-        return [claimed.token for claimed in self.call("claim", n, lease, group, "w")]
-
-    def row(self, key: bytes = b"k") -> Row:
-        return row_at(self.fold, self.fold.by_key[key])
-
-    def replayed(self) -> QueueFold:
-        fold = QueueFold()
-        for sequence, value in enumerate(self.records, 1):
-            replay(fold, sequence, value[1:])
-        fold.finish(self.now)
-        return fold
-
-
-def test_a_merge_keeps_the_id_and_has_the_counters_begin_anew_only_for_other_data() -> None:
-    ground = Ground()
-    put = ground.put(priority=50)
-    ground.call("fail", [FailedClaim(ground.claim()[0], "no")])
-    ground.claim()
-    ground.now += 51
-    ground.call("advance", 10)
-    assert (ground.row().timeout_counter, ground.row().failures, ground.row().attempts, ground.row().error) == (1, 1, 2, "no")
-    assert ground.put(priority=60) == Put(put.id, "merged", ground.now)
-    assert (ground.row().timeout_counter, ground.row().failures, ground.row().error, ground.row().priority) == (1, 1, "no", 50)
-    ground.put(data=b"2")
-    assert (ground.row().timeout_counter, ground.row().failures, ground.row().attempts, ground.row().error) == (0, 0, 2, "")
-    ground.put(data=b"2", form=1)
-    assert (ground.row().form, ground.row().insertion_date, ground.row().update_date) == (1, 1_000_000, ground.now)
-
-
-def test_more_urgency_does_not_bring_a_row_before_its_date() -> None:
-    ground = Ground()
-    ground.put(delay=100, priority=100)
-    ground.put(delay=10, priority=0)
-    assert (ground.row().priority, ground.row().process_date, ground.claim()) == (0, 1_000_100, [])
-    ground.now += 100
-    assert len(ground.claim()) == 1
-
-
-def test_an_older_put_is_stale_for_a_waiting_a_processed_and_a_held_row() -> None:
-    ground = Ground()
-    ground.put(insertion_date=ground.now - 10)
-    assert ground.put(insertion_date=ground.now - 11).outcome == "stale"
-    ground.claim()
-    assert ground.put(insertion_date=ground.now - 11).outcome == "stale"
-    assert ground.put(data=b"2").outcome == "follow-up"
-    assert ground.put(insertion_date=ground.now - 1).outcome == "stale"
-    assert len(ground.records) == 3
 
 
 def test_a_put_while_the_lease_is_over_merges_once_the_row_is_taken_back() -> None:
