@@ -260,6 +260,8 @@ def test_every_address_answers(tmp_path: Path) -> None:
         assert (put.status_code, put.json()["outcome"]) == (201, "inserted")
         again = http.post(f"{QUEUE}/rows", json={"key": "page:/a/b", "data": {"n": 1}, "priority": 10}, headers={"Idempotency-Key": "a"})
         assert (again.headers["idempotency-replayed"], again.json()["id"]) == ("true", put.json()["id"])
+        other = http.post(f"{QUEUE}/rows", json={"key": "b"}, headers={"Idempotency-Key": "a"})
+        assert (other.status_code, other.json()["code"]) == (422, "key-reused")
         many = http.post(f"{QUEUE}/rows", json=[{"key": "b"}, {"key": "c", "delay": "1h"}])
         assert [one["outcome"] for one in many.json()["puts"]] == ["inserted"] * 2
         lines = http.post(f"{QUEUE}/rows", content=b'{"key":"d"}\n{"key":"e"}\n', headers={"Content-Type": "application/x-ndjson"})

@@ -6,6 +6,7 @@ HeadwaterError
  │  ├ BadConfig        exit 2
  │  ├ BadMethod   405
  │  ├ BadType     415
+ │  ├ KeyReused   422  an idempotency key was given to another request before
  │  ├ MissingKey  422  a record without a key could go to several partitions
  │  ├ NewerFormat      a later headwater wrote it
  │  ├ Rejected    422  a sink or transform refuses one message
@@ -116,6 +117,12 @@ class BadType(BadInput):
     """The server does not read bodies of this type."""
 
     status = 415
+
+
+class KeyReused(BadInput):
+    """The idempotency key was given to another request before."""
+
+    status = 422
 
 
 class MissingKey(BadInput):

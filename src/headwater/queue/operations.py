@@ -7,6 +7,7 @@ from headwater.core.errors import (
     Damaged,
     DiskFull,
     Fenced,
+    KeyReused,
     NotFound,
     NotOwner,
     OutcomeUnknown,
@@ -121,7 +122,7 @@ PUT = Operation(
     statuses={201: "What became of the rows; they are durable."},
     content=_ROWS_CONTENT,
     sends=send_rows_of,
-    errors=(*_WRITES, Conflict, TooLarge),
+    errors=(*_WRITES, Conflict, KeyReused, TooLarge),
 )
 ROWS = Operation(
     part="queue",

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import BadInput, Paused, TooLarge
+from headwater.core.errors import BadInput, KeyReused, Paused, TooLarge
 from headwater.core.timers import Timers
 from headwater.queue.checks import MAX_NAME, ROOM, SMALL, CheckedRow, checked_duration, checked_name, checked_row
 from headwater.queue.date_heap import NEVER
@@ -68,7 +68,7 @@ class Queue:
 
         `idempotency`: a name for this put. A put of the same rows under it within 24 hours changes nothing and has the same outcomes,
         which say that they are `replayed`. Errors: `BadInput` for a row that cannot be: no key, a priority outside of 0 to 255, a bad
-        date; and for other rows under a known name; `TooLarge`.
+        date; `KeyReused` for other rows under a known name; `TooLarge`.
         """
         if len(rows) == 1 and not idempotency:
             answer = self._put_new(rows[0])
@@ -104,7 +104,7 @@ class Queue:
             return self._runtime.commit(puts, again)
         if known.digest != digest:
             decisions.end()
-            raise BadInput(f"Other rows were put under the idempotency key {name!r}.", hint="Use another one for each put.")
+            raise KeyReused(f"Other rows were put under the idempotency key {name!r}.", hint="Use another one for each put.")
         return self._runtime.commit([Put(id, OUTCOMES[kind], date, bool(raised), True) for id, kind, date, raised in known.puts], again)
 
     def _check_size(self, checked: list[CheckedRow], *, named: bool) -> None:

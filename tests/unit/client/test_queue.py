@@ -14,7 +14,7 @@ from tests.unit.client.queue_ground import queue_backend
 import headwater
 from headwater.client.backend import Backend
 from headwater.client.queue import OneQueue, Queues
-from headwater.core.errors import BadInput, Conflict, NotFound, Paused, StaleClaim, UnknownQueue
+from headwater.core.errors import BadInput, Conflict, KeyReused, NotFound, Paused, StaleClaim, UnknownQueue
 from headwater.queue.answers import RowCounts
 from headwater.queue.handling import GiveUp, Retry
 from headwater.queue.json_form import show_date
@@ -163,7 +163,7 @@ async def test_an_idempotency_key_puts_once(pages: OneQueue) -> None:
     first = await pages.put("k", 1, idempotency_key="order-7")
     again = await pages.put("k", 1, idempotency_key="order-7")
     assert (again.id, again.outcome, again.replayed) == (first.id, "inserted", True)
-    with pytest.raises(BadInput):
+    with pytest.raises(KeyReused):
         await pages.put("k", 2, idempotency_key="order-7")
 
 
