@@ -24,6 +24,7 @@ BODIES = {
     "pipeline_replay": b'{"first": 0, "last": 0}',
     "wal_write": b'{"payloads": ["a"]}',
     "wal_mark_delete_up_to": b'{"sequence": 1}',
+    "queue_put": b'{"key": "k"}',
 }
 EVERY: list[Operation[Any, Any]] = [*OWN, *parts.operations()]
 
@@ -282,7 +283,8 @@ def test_the_description_names_every_operation_and_no_other(http: httpx2.Client)
 
 @pytest.mark.parametrize("operation", EVERY, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_every_described_operation_exists(http: httpx2.Client, operation: Operation[Any, Any]) -> None:
-    path = re.sub(r"{(partition|offset|region|table)}", "0", re.sub(r"{(topic|name|sink|job|namespace)}", "none", operation.path))
+    names = re.sub(r"{(topic|name|sink|job|namespace|queue|key|token)}", "none", operation.path)
+    path = re.sub(r"{(partition|offset|region|table|id)}", "0", names)
     query = {one.name: "0" for one in shape_of(operation).query.values() if one.required}
     allowed = http.options(path).headers["allow"].split(", ")
     assert operation.method in allowed

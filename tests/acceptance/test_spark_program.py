@@ -71,7 +71,10 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
 try:
     run(spark, LogAddress(path="data"), [Range("visits", 0, 0, 10)], wait, schema=pa.schema([("n", pa.int64())]))
 except KeyboardInterrupt:
-    print("interrupted;", len(spark.sparkContext.statusTracker().getActiveJobsIds()), "jobs left")
+    active, deadline = spark.sparkContext.statusTracker().getActiveJobsIds, time.monotonic() + 60
+    while active() and time.monotonic() < deadline:  # Spark lists a cancelled job until its tasks have ended
+        time.sleep(0.01)
+    print("interrupted;", len(active()), "jobs left")
 """
 
 

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -103,7 +103,7 @@ def main() -> None:
     code = 1
     try:
         try:
-            written, code = msgspec.json.encode(asyncio.run(_work(order))), 0
+            written, code = msgspec.json.encode(asyncio.run(_work(order, out))), 0
         except HeadwaterError as error:
             written, code = encoded(problem_of(error, "")), FAILED
         with suppress(OSError):  # the parent is gone
@@ -116,10 +116,14 @@ def main() -> None:
         os._exit(code)  # a thread that does not end must not keep the process
 
 
-async def _work(order: WorkOrder) -> WorkerReport:
+async def _work(order: WorkOrder, out: TextIO) -> WorkerReport:
     loop = asyncio.get_running_loop()
 
     def watch(worker: QueueWorker) -> None:
+        with suppress(OSError):
+            out.write("\n")  # before the report: the parent knows by it that this process has begun to work
+            out.flush()
+
         def ended() -> None:
             sys.stdin.buffer.read()  # returns when the parent is gone, however it ended
             loop.call_soon_threadsafe(worker.stop)

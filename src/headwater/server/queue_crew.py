@@ -27,8 +27,7 @@ from headwater.server.worker import Worker
 from headwater.wire.problems import Problem, error_in
 
 _SOCKET = "queue.sock"
-_SOON = 1.0  # seconds: a process that dies sooner has not worked
-_TIMES = 5  # processes in a row that die so soon, after which no further one is started
+_TIMES = 5  # processes in a row that die before they begin to work, after which no further one is started
 _LATE = 5.0  # seconds beyond the grace after which a process is killed
 
 
@@ -39,7 +38,7 @@ class QueueCrew:
         self._order, self._count = order, count
         self._processes: set[asyncio.subprocess.Process] = set()
         self._stopping = False
-        self._quick_deaths = 0
+        self._early_deaths = 0
         self.restarted = 0
         """How many processes died and were started again."""
 
@@ -72,7 +71,6 @@ class QueueCrew:
     async def _keep(self) -> WorkerReport:
         """One process at a time, until one ends by itself."""
         while True:
-            began = SystemClock().monotonic()
             code, written = await self._once()
             if code == 0:
                 return msgspec.json.decode(written, type=WorkerReport)
@@ -83,11 +81,11 @@ class QueueCrew:
             if self._stopping:
                 return WorkerReport()
             self.restarted += 1
-            self._quick_deaths = self._quick_deaths + 1 if SystemClock().monotonic() - began < _SOON else 0
-            if self._quick_deaths >= _TIMES:
+            self._early_deaths = 0 if written else self._early_deaths + 1  # one that dies of its row counts at the row
+            if self._early_deaths >= _TIMES:
                 self.stop()
                 raise Unavailable(
-                    f"{_TIMES} worker processes in a row ended at once, the last with {_ending(code)}.",
+                    f"{_TIMES} worker processes in a row ended before they began to work, the last with {_ending(code)}.",
                     hint="What they said stands above. Try one with --processes 1.",
                 )
             sys.stderr.write(f"A worker process ended with {_ending(code)}; another one takes its place.\n")

@@ -138,7 +138,7 @@ class TestRead:
         ("target", "options", "told"),
         [
             ("topic:nothing", {}, "There is no topic nothing"),
-            ("queue:q", {}, "Load one of topic:NAME"),
+            ("ledger:q", {}, "Load one of queue:NAME, topic:NAME"),
             ("topic:orders", {"startOfset": "1"}, "Did you mean startOffset?"),
         ],
     )
