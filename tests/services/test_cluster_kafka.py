@@ -132,6 +132,23 @@ def test_one_who_took_over_after_a_claim_of_unknown_outcome_keeps_the_partition(
         taken.writer.append([Record(b"k", b"b")])
 
 
+def test_one_who_was_taken_over_from_does_not_take_it_back_at_once(log: KafkaLog, kafka: str) -> None:
+    """The group still assigns the partition to the former owner. It must leave the group's list before it may want the partition again."""
+    topic, group = log.create_topic(fresh("owned")).name, fresh("owners")
+    with KafkaOwnership(log, group=group, session=6.0) as here, KafkaLog(kafka) as there, KafkaOwnership(there, group=group) as other:
+        owned = owned_by(here, topic)
+        taken = other.own(topic, 0, take_over=True)
+        with pytest.raises(Fenced):
+            owned.writer.append([Record(b"k", b"late")])
+        owned.release()
+        with pytest.raises(NotOwner):
+            here.own(topic, 0)
+        taken.writer.append([Record(b"k", b"a")])
+        taken.release()
+        again = owned_by(here, topic)
+        again.writer.append([Record(b"k", b"b")])
+
+
 def fail(patch: pytest.MonkeyPatch, *, arrives: bool) -> None:
     """No claim is known to be there: its record arrives, or not."""
 

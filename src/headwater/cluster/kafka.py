@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, lost_to_another, not_owner
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, OwnedTopic, Timeout
+from headwater.core.errors import Closed, HeadwaterError, OwnedTopic, Timeout
 from headwater.core.ids import Ids, random_id
 from headwater.log import Log, Writer
 from headwater.log.epochs import claimant_of, earliest_offset
@@ -80,6 +80,7 @@ class KafkaOwnership(Ownership):
         self._consumer = self._brokers.member(group=group, name=self._name, session=session)
         self._changed = threading.Condition()
         self._wanted: set[str] = set()
+        self._leaving: set[str] = set()  # topics that the group has to take away before this member may want them again
         self._given: set[Place] = set()
         self._owned: dict[Place, KafkaOwned] = {}
         self._closed, self._pid, self._never = False, os.getpid(), threading.Event()
@@ -159,13 +160,24 @@ class KafkaOwnership(Ownership):
         return False
 
     def release(self, owned: KafkaOwned) -> None:
-        """`KafkaOwned.release`."""
+        """`KafkaOwned.release`. One that another process has taken over is left to the group, which still assigns it to this member:
+        wanted again at once, it would be taken back from its new owner."""
+        taken = not owned.gone and self._is_taken(owned)
         with self._changed:
             place = (owned.topic, owned.partition)
             owned.gone = True
             if self._owned.get(place) is owned:
                 del self._owned[place]
                 self._leave(owned.topic)
+                if taken and owned.topic not in self._wanted:
+                    self._leaving.add(owned.topic)
+                    self._given = {one for one in self._given if one[0] != owned.topic}
+
+    def _is_taken(self, owned: KafkaOwned) -> bool:
+        try:
+            return not self._is_newest(owned)
+        except HeadwaterError:  # whoever owns it, the next claim decides
+            return False
 
     def _leave(self, topic: str) -> None:
         """Unsubscribe from a topic of which nothing is owned."""
@@ -199,7 +211,9 @@ class KafkaOwnership(Ownership):
         asked: set[str] = set()
         while True:
             with self._changed:
-                wanted, closed = set(self._wanted), self._closed
+                assigned = {one.topic for one in self._consumer.assignment()} if self._leaving else set()
+                self._leaving &= asked | assigned
+                wanted, closed = self._wanted - self._leaving, self._closed
             if closed:
                 break
             if wanted != asked:
