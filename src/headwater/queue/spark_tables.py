@@ -6,6 +6,7 @@ payloads of a region, they do not lie in the log as they are.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -84,11 +85,13 @@ class _QueueTable(PlannedTable):
         for batch in pa.ipc.open_stream(part):
             yield {name: batch.column(name) for name in wanted}
 
+    @abstractmethod
     def _rows(self, fold: QueueFold, now: int) -> Sequence[Any]:
-        raise NotImplementedError
+        """What the table shows of a fold."""
 
+    @abstractmethod
     def _columns(self, rows: Sequence[Any]) -> pa.RecordBatch:
-        raise NotImplementedError
+        """That as columns."""
 
 
 class QueueRows(_QueueTable):
