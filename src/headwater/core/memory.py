@@ -27,6 +27,19 @@ def keep_freed() -> bool:
     return bool(mallopt(_MAPPED, _LARGEST)) and bool(mallopt(_TRIM, KEPT))
 
 
+def give_back_freed() -> bool:
+    """Make glibc give memory back to the system that is free between what is used; return whether it could.
+
+    By default it gives back what lies at the end alone: after much was read and little of it kept, nearly as much stays as was read.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):  # another C library
+        return False
+    trim(0)
+    return True
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Turn Python's cycle collector off inside: documents have no cycles, and it would scan every one of them again and again. Also keeps

@@ -6,9 +6,9 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
-from headwater.core.clock import Alarm, Clock
+from headwater.core.clock import Clock
+from headwater.core.date_alarm import DateAlarm, date_alarm
 
-LONGEST_S = 1.0  # the longest single wait: somebody may set the machine's date, and a machine may sleep
 _AT_ONCE = 500  # calls made in one go before the loop runs other tasks
 _FEW = 64
 
@@ -50,8 +50,8 @@ class Timers:
         self._heap: list[tuple[int, int, Timer]] = []
         self._number = 0
         self._cancelled = 0
-        self._alarm: Alarm | None = None
-        self._alarm_ms = 0  # the date that the alarm was set for
+        self._alarm: DateAlarm | None = None
+        self._alarm_ms = 0  # the date that the alarm is set for; 0: for none
 
     def __len__(self) -> int:
         """How many calls are still to be made."""
@@ -62,7 +62,7 @@ class Timers:
         timer = Timer(self, when_ms, call)
         self._number += 1
         heapq.heappush(self._heap, (when_ms, self._number, timer))
-        if self._alarm is None or when_ms < self._alarm_ms:
+        if not self._alarm_ms or when_ms < self._alarm_ms:
             self._set_alarm()
         return timer
 
@@ -80,8 +80,10 @@ class Timers:
         for _, _, timer in self._heap:
             timer._take()
         self._heap.clear()
-        self._cancelled = 0
-        self._stop_alarm()
+        self._cancelled = self._alarm_ms = 0
+        if self._alarm is not None:
+            self._alarm.close()
+            self._alarm = None
 
     # -- inside -----------------------------------------------------------------------------------------------
 
@@ -96,22 +98,24 @@ class Timers:
             self._stop_alarm()
 
     def _set_alarm(self) -> None:
-        self._stop_alarm()
         while self._heap and not self._heap[0][2].pending:  # nobody waits for it: waking for it would be for nothing
             heapq.heappop(self._heap)
             self._cancelled -= 1
         if self._heap:
-            self._alarm_ms = self._heap[0][0]
-            wait = min(max(self._alarm_ms - self._clock.now_ms(), 0) / 1000, LONGEST_S)
-            self._alarm = self._clock.call_later(wait, self._ring)
+            if self._alarm is None:
+                self._alarm = date_alarm(self._clock, self._ring)
+            self._alarm_ms = max(self._heap[0][0], 1)
+            self._alarm.set(self._alarm_ms)
+        else:
+            self._stop_alarm()
 
     def _stop_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._alarm is not None and self._alarm_ms:
+            self._alarm.stop()
+        self._alarm_ms = 0
 
     def _ring(self) -> None:
-        self._alarm = None
+        self._alarm_ms = 0
         now = self._clock.now_ms()
         for _ in range(_AT_ONCE):
             if not self._heap or self._heap[0][0] > now:

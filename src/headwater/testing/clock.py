@@ -31,10 +31,13 @@ class _ManualAlarm:
 
 
 class ManualClock(Clock):
-    """Both times begin at `start` and move by `advance` and `run` alone. Without `wakes`, background loops that wait for time never run."""
+    """Both times begin at `start` and move by `advance` and `run`; the date also by `jump`.
+
+    Without `wakes`, background loops that wait for time never run.
+    """
 
     def __init__(self, start: float = 1_700_000_000.0, *, wakes: bool = True) -> None:
-        self._now, self._wakes = start, wakes
+        self._now, self._jumped, self._wakes = start, 0.0, wakes
         self._alarms: list[tuple[float, int, _ManualAlarm]] = []
         self._number = 0
         self._guard = threading.Lock()
@@ -42,6 +45,10 @@ class ManualClock(Clock):
     def advance(self, seconds: float) -> None:
         """Jump. What is due by then is called by its event loop at its next turn, in the order of the dates."""
         self._to(self._now + seconds)
+
+    def jump(self, seconds: float) -> None:
+        """Set the machine's date forward, or back: `now_ms` jumps, no time passes."""
+        self._jumped += seconds
 
     async def run(self, seconds: float) -> None:
         """Move from alarm to alarm, and let each one's work be done before the next: also what a woken task sets comes at its time."""
@@ -54,7 +61,7 @@ class ManualClock(Clock):
         await self._settle()
 
     def now_ms(self) -> int:
-        return round(self._now * 1_000_000) // 1000
+        return round((self._now + self._jumped) * 1_000_000) // 1000
 
     def monotonic(self) -> float:
         return self._now

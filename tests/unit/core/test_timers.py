@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from headwater.core.clock import Alarm, SystemClock
-from headwater.core.timers import LONGEST_S, Timers
+from headwater.core.date_alarm import LONGEST_S
+from headwater.core.timers import Timers
 from headwater.testing.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
