@@ -462,3 +462,12 @@ def test_a_log_that_was_closed_has_let_go_of_its_descriptors(kafka: str, log: Ka
         assert len(os.listdir("/proc/self/fd")) <= before + 2
     finally:
         gc.enable()
+
+
+def test_a_scan_of_large_records_comes_in_batches_that_fit_into_memory(kafka: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.log.kafka.log._SCANNED", 5000)
+    sizes = [1, 2000, 2000, 1500, 9000, 0, 1, 4999, 1, 1]
+    with KafkaLog(kafka) as log:
+        log.append(topic, 0, [Record(b"k", b"x" * size) for size in sizes] + [Record(b"k", None)])
+        batches = [[len(record.value or b"") for record in rows(batch)] for batch in log.scan(topic, 0, 0, batch=4)]
+    assert batches == [[1, 2000, 2000], [1500], [9000], [0, 1, 4999], [1, 1, 0]]

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _IDLE_TURN = 0.05  # seconds after which a tail without records gives an empty list; the contract says 0.1
 _TAIL = 10_000
+_SCANNED = 32 << 20  # bytes of values after which a batch of a scan ends early
 _LOOK = 1.0  # seconds without a record after which a tail checks that its topic exists
 
 
@@ -233,12 +235,16 @@ class KafkaLog(Log):
         with self._readers.lent() as reader:
             reader.begin(topic, partition, start)
             waiting: list[Message] = []
+            size = 0
             for messages in reader.until(end, batch):
                 self._check_open()
                 waiting += messages
-                while len(waiting) >= batch:
-                    yield columns(waiting[:batch])
-                    waiting = waiting[batch:]
+                size += sum(map(len, messages))
+                while len(waiting) >= batch or size > _SCANNED:
+                    count = min(batch, _fitting(waiting))
+                    yield columns(waiting[:count])
+                    size -= sum(map(len, waiting[:count]))
+                    waiting = waiting[count:]
             if waiting:
                 yield columns(waiting)
 
@@ -370,6 +376,11 @@ class KafkaLog(Log):
     def _look_again(self, topic: str, partition: int) -> None:
         """Called when a broker does not know a partition. Errors: `UnknownTopic`, `UnknownPartition`."""
         self._topics.confirm(topic, partition)
+
+
+def _fitting(messages: Sequence[Message]) -> int:
+    """How many of the first messages one batch of a scan takes: at least one."""
+    return max(1, sum(1 for _ in takewhile(lambda size: size <= _SCANNED, accumulate(map(len, messages)))))
 
 
 def _forked(log: KafkaLog | None) -> None:

@@ -68,10 +68,15 @@ class KafkaTopics:
         return there
 
     def get(self, name: str) -> Topic:
-        """One topic as it is now. Errors: `UnknownTopic`; `BadInput` for what is no text."""
+        """One topic as it is now. Errors: `UnknownTopic`; `BadInput` for what is no text.
+
+        A topic that was cached is unknown only after several descriptions: another broker than the last may know of a new one later.
+        """
         if type(name) is not str:
             check_topic_name(name)
-        topic = self._find(name)
+        looks = _LOOKS if name in self._known else 1
+        while (topic := self._find(name)) is None and (looks := looks - 1):
+            self._brokers.clock.wait(self._brokers.closing, _PAUSE)
         if topic is None:
             raise unknown_topic(name)
         return topic
