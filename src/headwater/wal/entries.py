@@ -7,7 +7,7 @@ are `OffsetGone`: a reader never ends early without a word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -65,6 +65,17 @@ def table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> EntryPl
     offsets = np.array(known.offsets(wanted.first, wanted.last) if known is not None else [], np.int64)
     first = max(wanted.first, known.marked) if known is not None else 0
     return EntryPlaces(np.full(len(offsets), table, np.uint64), np.arange(len(offsets), dtype=np.uint64) + np.uint64(first), offsets)
+
+
+def sequence_places(meta: RegionMeta, table: int, sequences: Sequence[int]) -> EntryPlaces:
+    """Live payloads of a table, each by its sequence, in the order in which they are given. Errors: `OffsetGone`."""
+    known, offsets = meta.tables.get(table), list[int]()
+    for sequence in sequences:
+        offset = known.offsets(sequence, sequence) if known is not None else []
+        if not offset:
+            raise OffsetGone(f"Payload {sequence} of table {table} is not there.", hint="It was flushed, or its table dropped.")
+        offsets += offset
+    return EntryPlaces(np.full(len(offsets), table, np.uint64), np.array(sequences, np.uint64), np.array(offsets, np.int64))
 
 
 def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> EntryPlaces:

@@ -21,7 +21,7 @@ from headwater.core.errors import (
 )
 from headwater.log import Log, Writer
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
-from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, table_places
+from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, sequence_places, table_places
 from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
@@ -32,7 +32,7 @@ from headwater.wal.region_observer import RegionObserver
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import RegionWriter
 from headwater.wal.snapshots import KEPT, SnapshotStore
-from headwater.wal.table_scan import scan_payloads
+from headwater.wal.table_scan import look_up, scan_payloads
 
 T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
@@ -197,6 +197,13 @@ class Region:
         with self._writer.locked:
             places = table_places(self._writer.meta, table, sequence_range("min", "max"))
         return scan_payloads(self._log, self.topics, places)
+
+    def payloads_at(self, table: int, sequences: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Live payloads of a table, each with its sequence. Blocking, as `payloads`. Errors: `OffsetGone` for one that is flushed."""
+        self._check_open()
+        with self._writer.locked:
+            places = sequence_places(self._writer.meta, table, sequences)
+        return look_up(self._log, self.topics, places)
 
     def scan(self, *, wanted: Wanted | None = None, batch: int = BATCH) -> EntryReader:
         """The live payloads of all tables in the order of the log, as they are now. `wanted`: which tables."""

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from headwater.wal.layout import MalformedRecord, RecordKind
 from headwater.wal.table_meta import TableMeta, write_entries
 
+_RUN = 4  # records: for fewer, a look at all columns takes longer than it saves
+
 
 class RegionChanges(NamedTuple):
     """What records say, in columns: their kinds, tables and sequences, and how many payloads each has."""
@@ -55,12 +57,28 @@ class RegionMeta:
 
     def apply_all(self, changes: RegionChanges, offsets: Sequence[int]) -> None:
         """Apply records at ascending offsets. Errors: `MalformedRecord`; then those before it are applied."""
+        if self._apply_run(changes, offsets):
+            return
         rows = zip(*changes, offsets, strict=True)
         while True:
             self.watermark, other = write_entries(self.tables, rows, self.watermark)
             if other is None:
                 return
             self.apply(*other)
+
+    def _apply_run(self, changes: RegionChanges, offsets: Sequence[int]) -> bool:
+        """Apply entries of one payload each, all of one table, that lie one behind the other: so most commits are. False: others are."""
+        kinds, tables, sequences, counts = changes
+        length = len(tables)
+        if length < _RUN or tables.count(tables[0]) < length or kinds.count(RecordKind.ENTRY) < length or counts.count(1) < length:
+            return False
+        table, first = self.tables.get(tables[0]), offsets[0]
+        if table is None or not isinstance(offsets, range) or offsets.step != 1 or len(offsets) != length or first < self.watermark:
+            return False
+        if not table.write_run(sequences, first):
+            return False
+        self.watermark = first + length
+        return True
 
     def pass_over(self, offset: int) -> None:
         """The record at `offset` does not count: a claim, or a record of a writer that had lost the region."""

@@ -39,7 +39,7 @@ def measured(log: Log, topic: str, start: int, end: int) -> LogSize:
     try:
         for batch in log.scan(topic, 0, start, end):
             records += len(batch)
-            size += _length(batch.column("key")) + _length(batch.column("value"))
+            size += column_length(batch.column("key")) + column_length(batch.column("value"))
     except OffsetGone:  # a clean has come in between
         return measured(log, topic, log.bounds(topic, 0).start, end)
     return LogSize(records, size)
@@ -67,7 +67,8 @@ def _payloads(record: Record) -> int:
         return 0
 
 
-def _length(column: pa.Array) -> int:
+def column_length(column: pa.Array) -> int:
+    """Bytes of all values of a column."""
     if column.type == pa.binary_view():
         # The first four bytes of a view are the length of its value: the value itself need not be read.
         views = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * 16 : (column.offset + len(column)) * 16].reshape(-1, 16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -90,6 +90,16 @@ class TableMeta:
         self._offsets.frombytes(np.repeat(offsets, counts.astype(np.int64)).astype(np.int64).tobytes())
         self.next = int(ends[-1])
         self.watermark = int(offsets[-1]) + 1
+        return True
+
+    def write_run(self, sequences: Sequence[int], offset: int) -> bool:
+        """`write` of one payload each, at one offset behind the other. False, and nothing was done, where a sequence is not the next."""
+        length = len(sequences)
+        if tuple(sequences) != tuple(range(self.next, self.next + length)) or offset < self.watermark:
+            return False
+        self._offsets.extend(range(offset, offset + length))
+        self.next += length
+        self.watermark = offset + length
         return True
 
     def mark(self, boundary: int) -> None:

@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from headwater.core.errors import Damaged
 from headwater.log import Log
-from headwater.wal.entries import EntryPlaces, PayloadReader
+from headwater.wal.entries import EntryPlaces, PayloadReader, PlacedEntry
 from headwater.wal.layout import EMPTY
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.sizes import column_length
 
 _SPARSE = 16  # where a table has fewer than one of so many records, its records are looked up
-_PART = 500
-_RECORDS = 512  # of a part: they may be large
+_PART, _PART_BYTES = 500, 8 << 20  # of payloads that are looked up at once
+_FEW, _RECORDS = 16, 512  # of a part: before their size is known, and of small ones
 _PLAIN = EMPTY[0]
 
 
@@ -35,7 +36,7 @@ def scan_payloads(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterat
         yield from _looked_up(log, topics, places)
         return
     at = 0
-    for batch in log.scan(topics.data, 0, int(offsets[0]), int(offsets[-1]) + 1, batch=_RECORDS):
+    for batch in _scanned(log, topics.data, int(offsets[0]), int(offsets[-1]) + 1):
         there = batch.column("offset").to_numpy()
         end = int(np.searchsorted(offsets, there[-1], side="right"))
         found = np.searchsorted(there, offsets[at:end])
@@ -54,9 +55,40 @@ def scan_payloads(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterat
         yield from _looked_up(log, topics, places.part(at, len(offsets)))
 
 
+def _scanned(log: Log, topic: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The records of a range, in batches of few where they are large."""
+    count, following = _FEW, _FEW
+    while start < end:
+        for batch in log.scan(topic, 0, start, end, batch=count):
+            yield batch
+            start = batch.column("offset")[-1].as_py() + 1
+            size = column_length(batch.column("value"))
+            if size > _PART_BYTES:
+                following = max(1, count // 4)
+            elif size < _PART_BYTES // 4 and len(batch) == count:
+                following = min(_RECORDS, 4 * count)
+            if following != count:
+                count = following
+                break
+        else:
+            return
+
+
+def look_up(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[tuple[int, bytes]]:
+    """The payloads at some places, each with its sequence. Blocking. Errors: as for `scan_payloads`."""
+    for placed in _parts(log, topics, places):
+        for one in placed:
+            yield one.entry.sequence, one.entry.payload
+
+
 def _looked_up(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[tuple[int, list[bytes]]]:
-    reader, at = PayloadReader(log, topics), 0
+    for placed in _parts(log, topics, places):
+        yield placed[0].entry.sequence, [one.entry.payload for one in placed]
+
+
+def _parts(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[list[PlacedEntry]]:
+    reader, at = PayloadReader(log, topics, most=_PART_BYTES), 0
     while at < len(places):
         placed = reader.read(places.part(at, min(at + _PART, len(places))))
-        yield placed[0].entry.sequence, [one.entry.payload for one in placed]
+        yield placed
         at += len(placed)

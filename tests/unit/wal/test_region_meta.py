@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -229,3 +231,34 @@ def test_many_tables_are_stored_in_small_chunks(count: int) -> None:
     values = encode_snapshot(meta, 1000)
     assert len(values) > count // 100
     assert joined([decode_chunk(value) for value in values]) == meta
+
+
+@pytest.mark.parametrize(
+    ("sequences", "offsets", "tables"),
+    [
+        (range(2, 10), range(5, 13), [1] * 8),
+        (range(2, 10), [*range(5, 12), 20], [1] * 8),
+        (range(2, 10), range(5, 21, 2), [1] * 8),
+        ([2, 3, 4, 5, 1, 2, 6, 7], range(5, 13), [1, 1, 1, 1, 2, 2, 1, 1]),
+    ],
+)
+def test_records_that_lie_one_behind_the_other_are_applied_as_one_by_one(
+    sequences: Sequence[int], offsets: Sequence[int], tables: list[int]
+) -> None:
+    alone, together = RegionMeta(), RegionMeta()
+    for meta in (alone, together):
+        meta.apply(ENTRY, 1, 1, 1, 0)
+    for table, sequence, offset in zip(tables, sequences, offsets, strict=True):
+        alone.apply(ENTRY, table, sequence, 1, offset)
+    together.apply_all(RegionChanges((ENTRY,) * 8, tuple(tables), tuple(sequences), (1,) * 8), offsets)
+    assert alone == together
+    assert together.tables[1].offsets(1, 99) == alone.tables[1].offsets(1, 99)
+
+
+@pytest.mark.parametrize(("sequences", "offsets"), [(range(3, 11), range(5, 13)), (range(2, 10), range(8))])
+def test_a_run_that_does_not_follow_is_refused(sequences: range, offsets: range) -> None:
+    meta = RegionMeta()
+    meta.apply(ENTRY, 1, 1, 1, 0)
+    with pytest.raises(MalformedRecord):
+        meta.apply_all(RegionChanges((ENTRY,) * 8, (1,) * 8, tuple(sequences), (1,) * 8), offsets)
+    assert meta.tables[1].next == 2
