@@ -27,8 +27,8 @@ def listen(host: str, port: int, *, tokens: bool) -> socket.socket:
             f"Listening on {host} would let others on the network in, and no token is asked for.",
             hint="Write a token file and name it with --token-file, or listen on 127.0.0.1.",
         )
-    family, kind, _, _, address = found[0]
-    sock = socket.socket(family, kind)
+    family, kind, protocol, _, address = found[0]
+    sock = socket.socket(family, kind, protocol)  # named, so that asyncio turns Nagle's algorithm off: an event would come 40 ms late
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)

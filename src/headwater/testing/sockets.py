@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from headwater.server.http_server import HttpServer
+from headwater.server.listening import listen
 
 
 @asynccontextmanager
 async def listening(server: HttpServer) -> AsyncIterator[tuple[str, int]]:
     """Serve on a free port; gives the address. It begins and ends at once: uvicorn's own way takes a moment for each."""
-    sock = socket.create_server(("127.0.0.1", 0))
+    sock = listen("127.0.0.1", 0, tokens=False)
     address: tuple[str, int] = sock.getsockname()
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

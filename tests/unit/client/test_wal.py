@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.until import until
 
 import headwater
 from headwater.client.backend import Backend
@@ -383,10 +384,11 @@ async def test_a_server_opens_its_regions_at_its_start_and_cleans_them(data: Pat
     serving = WalPerformer(log=log, address="http://127.0.0.1:9")
     await opens(serving, log)
     wal = await serving.manager("wal")
-    for _ in range(1000):
-        if [await log.bounds(f"wal_data_{number}", 0) for number in (1, 2)] == [Bounds(2, 2), Bounds(2, 2)]:
-            break
-        await asyncio.sleep(0.01)
+
+    async def cleaned() -> bool:
+        return [await log.bounds(f"wal_data_{number}", 0) for number in (1, 2)] == [Bounds(2, 2), Bounds(2, 2)]
+
+    await until(cleaned)
     assert wal.regions() == [1, 2]
     async with headwater.open(data) as hw:
         with pytest.raises(NotOwner) as refused:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 
@@ -44,3 +45,16 @@ def test_an_address_of_another_machine_is_refused(host: str) -> None:
 def test_an_ipv6_address_is_written_in_brackets() -> None:
     with listen("::1", 0, tokens=False) as sock:
         assert url_of(sock) == f"http://[::1]:{sock.getsockname()[1]}"
+
+
+@pytest.mark.anyio
+async def test_small_answers_leave_at_once() -> None:
+    """Nagle's algorithm would hold the second event of a stream back until the first one is acknowledged: for 40 ms."""
+    accepted: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+    with listen("127.0.0.1", 0, tokens=False) as sock:
+        async with await asyncio.start_server(lambda _, writer: accepted.set_result(writer), sock=sock):
+            _, client = await asyncio.open_connection(*sock.getsockname())
+            writer = await accepted
+            assert writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+            writer.close()
+            client.close()

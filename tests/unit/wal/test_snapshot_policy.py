@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from tests.unit.wal.conftest import OpenRegion
+from tests.until import until
 
 from headwater.core.timers import Timers
 from headwater.core.units import Duration
@@ -22,11 +21,7 @@ def kept(region: Region, clock: ManualClock) -> SnapshotPolicy:
 
 
 async def stored(region: Region, count: int) -> None:
-    for _ in range(1000):
-        if len(region.snapshots) == count:
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError(region.snapshots)
+    await until(lambda: len(region.snapshots) == count)
 
 
 async def test_marks_are_counted_and_a_flush_stores_nothing(opened: OpenRegion) -> None:

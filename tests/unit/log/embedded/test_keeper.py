@@ -43,10 +43,7 @@ def test_the_thread_does_it_when_time_passes(tmp_path: Path) -> None:
     log = EmbeddedLog(tmp_path, clock=clock)
     log.create_topic("t")
     log.append("t", 0, [Record(b"k", b"v")])
-    for _ in range(1000):
+    while durable(log) < 1:  # a thread that never does it lets the suite's time limit end this
         clock.advance(1.1)
-        if durable(log) == 1:
-            break
         clock.wait(log._keeper._stop, 0)
-    assert durable(log) == 1
     log.close()
