@@ -16,7 +16,11 @@ from headwater.client.log import AsyncLog
 from headwater.wire.part import load
 
 STUB = Path(blocking.__file__).with_suffix(".pyi")
-_ALSO = ("headwater.client.queue_claim", "headwater.client.queue_worker")  # modules whose classes the door's objects return
+_ALSO = (
+    "headwater.client.queue_claim",
+    "headwater.client.queue_result",
+    "headwater.client.queue_worker",
+)  # modules whose classes the door's objects return
 _ITERATORS = ("AsyncIterator", "AsyncGenerator")
 _WITH = """
 def __enter__(self) -> Self: ...
@@ -89,7 +93,7 @@ class _Blocking(ast.NodeTransformer):
         body: list[ast.stmt] = said or [ast.Expr(ast.Constant(...))]
         return ast.FunctionDef(
             name={"aclose": "close", "__aiter__": "__iter__"}.get(node.name, node.name),
-            args=node.args,
+            args=self.visit(node.args),
             body=body,
             decorator_list=list(decorators),
             returns=None if node.returns is None else self.visit(node.returns),

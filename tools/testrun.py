@@ -71,6 +71,7 @@ LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
     "SOAK_INJECTIONS": "all",
     "SOAK_ROT_ROUNDS": "5000",
     "SOAK_READER_APPENDS": "20000",
+    "SOAK_QUEUE_ROWS": "20000",  # of 64 KiB each
 }
 
 

@@ -21,7 +21,7 @@ WANTS = {
     "run": (["-e", "."], "headwater and its pinned packages: about 40, 0.9 GB on disk"),
     "dev": (
         ["-e", ".[kafka,cassandra,pipelines]", "--group", "dev"],
-        "headwater, the clients of every server it speaks to, and the tools for developing: about 85 packages, 1.3 GB on disk",
+        "headwater, the clients of every server it speaks to, and the tools for developing: about 100 packages, 1.4 GB on disk",
     ),
     PEERS: (["-r", "bench/peers/pins.txt"], "the programs that benchmarks compare with: about 50 packages, 0.5 GB on disk"),
 }

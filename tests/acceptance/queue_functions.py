@@ -41,3 +41,7 @@ def hangs(row: Any) -> None:
     _note(f"{os.getpid()} {row.key}")
     while not Path("go").exists():
         time.sleep(0.01)
+
+
+def fails(row: Any) -> None:
+    raise ValueError(f"no page {row.key}")

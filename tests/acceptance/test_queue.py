@@ -44,6 +44,13 @@ def test_a_queue_by_commands_alone(home: Program) -> None:
     assert done(home, "count", "pages").json == {"due": 3, "future": 1, "held": 0, "processing": 0, "dead": 0}
     assert [one["key"] for one in done(home, "rows", "pages", "--state", "future").lines] == ["b"]
     assert '"data":{"n":1.10}' in done(home, "rows", "pages", "--key", "a").out.replace(" ", "")
+    after = done(home, "put", "pages", "after", "--after", str(put["id"]), "--after", "1", "--after-dead", "cancel").json
+    [held] = done(home, "rows", "pages", "--state", "held").lines
+    assert (held["id"], held["after"], held["after_dead"]) == (after["id"], [put["id"]], "cancel")
+    shown = home("queue", "get", "pages", "after").out
+    assert f"after                 [{put['id']}]" in shown
+    assert home("queue", "put", "pages", "page:/about", "--after", str(after["id"]), "--json").problem["code"] == "bad-input"
+    done(home, "cancel", "pages", "after")
     claims = done(home, "claim", "pages", "-n", "2").lines
     assert [claim["key"] for claim in claims] == ["page:/about", "a"]
     assert {"id", "key", "data", "priority", "insertion_date", "process_date", "expiration_date", "status"} <= set(claims[0])
@@ -98,17 +105,33 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["put", "pages", "k", "--delay", "10"], 5, "bad-input"),
     (["put", "pages", "k", "--process-date", "tomorrow"], 5, "bad-input"),
     (["put", "pages", "--priority", "10"], 2, "usage"),
+    (["put", "pages", "k", '{"n": NaN}'], 5, "bad-input"),
+    (["put", "pages", "k", "1e999"], 5, "bad-input"),
+    (["put", "pages", "--after", "10"], 2, "usage"),
+    (["put", "pages", "k", "--after", "x"], 2, "usage"),
+    (["put", "pages", "k", "--after", "99999999999"], 5, "bad-input"),
+    (["put", "pages", "k", "--after", "7", "--after-dead", "wait"], 5, "bad-input"),
     (["claim", "pagez"], 3, "unknown-queue"),
     (["claim", "pages", "-n", "0"], 2, "usage"),
     (["claim", "pages", "--wait", "5"], 5, "bad-input"),
     (["claim", "pages", "--lease", "0s"], 5, "bad-input"),
     (["done", "pages", "0-1-1"], 4, "stale-claim"),
     (["done", "pages", "nonsense"], 4, "stale-claim"),
+    (["done", "pages", "0-1-1", "--result", "5"], 4, "stale-claim"),
+    (["result", "pagez", "5"], 3, "unknown-queue"),
+    (["result", "pages", "0"], 3, "not-found"),
+    (["result", "pages", "77", "--wait", "5s"], 3, "not-found"),
+    (["result", "pages", "77", "--wait", "5"], 5, "bad-input"),
+    (["result", "pages", "x"], 2, "usage"),
+    (["result", "pages", "-1"], 2, "usage"),
+    (["put", "pages", "k", "--unique-for", "5"], 5, "bad-input"),
     (["extend", "pages", "0-1-1"], 4, "stale-claim"),
     (["fail", "pages", "0-1-1"], 4, "stale-claim"),
     (["fail", "pages", "0-1-1", "--retry-after", "5"], 5, "bad-input"),
     (["release", "pages", "0-1-1"], 4, "stale-claim"),
     (["cancel", "pages", "none"], 3, "not-found"),
+    (["run-now", "pages", "none"], 3, "not-found"),
+    (["create", "pages", "--set", "on_dead=ops.example"], 5, "bad-input"),
     (["get", "pages", "none"], 3, "not-found"),
     (["get", "pages", "none", "--id"], 2, "usage"),
     (["get", "pages", "77", "--id"], 3, "not-found"),
@@ -133,6 +156,29 @@ WRONG: list[tuple[list[str], int, str]] = [
 
 
 @pytest.mark.parametrize("through", ["directory", "server"])
+def test_a_result_by_commands_alone(home: Program, through: str) -> None:
+    with SpawnedServer(home.data) if through == "server" else nullcontext():
+        done(home, "create", "pages")
+        put = done(home, "put", "pages", "k", "--unique-for", "1h").json
+        early = home("queue", "result", "pages", str(put["id"]), "--json")
+        assert (early.code, early.problem["code"]) == (6, "timeout")
+        [claim] = done(home, "claim", "pages").lines
+        done(home, "done", "pages", claim["token"], "--result", '{"n": [1.50, null]}')
+        found = done(home, "result", "pages", str(put["id"])).json
+        assert (found["id"], found["result"], found["expires"][-1]) == (put["id"], {"n": [1.5, None]}, "Z")
+        assert home("queue", "result", "pages", str(put["id"]), "--wait", "1s").out.replace(" ", "") == '{"n":[1.50,null]}\n'
+        again = done(home, "put", "pages", "k", "--unique-for", "1h").json
+        assert again == {"id": put["id"], "outcome": "ignored", "process_date": None}
+        assert done(home, "put", "pages", "text").json["outcome"] == "inserted"
+        [claim] = done(home, "claim", "pages").lines
+        done(home, "done", "pages", claim["token"], "--result", "no JSON")
+        assert home("queue", "result", "pages", str(claim["id"])).out == '"no JSON"\n'
+        told = home("queue", "stats", "pages").out
+        assert "results    2" in told
+        assert "done keys  1" in told
+
+
+@pytest.mark.parametrize("through", ["directory", "server"])
 def test_wrong_words_are_told_and_make_nothing(home: Program, through: str) -> None:
     done(home, "create", "pages")
     with SpawnedServer(home.data) if through == "server" else nullcontext():
@@ -145,6 +191,31 @@ def test_wrong_words_are_told_and_make_nothing(home: Program, through: str) -> N
                 assert "headwater queue create pagez" in ran.problem["hint"], words
         assert [one["queue"] for one in done(home, "list").json] == ["pages"]
         assert sum(done(home, "count", "pages").json.values()) == 0
+
+
+@pytest.mark.parametrize("through", ["directory", "server"])
+def test_dead_rows_and_paused_queues_are_told_by_doctor_and_stats(home: Program, through: str) -> None:
+    for name in ("mail", "pages"):
+        done(home, "create", name)
+
+    def queues() -> tuple[str, str, Any]:
+        found = {one["check"]: one for one in home("doctor", "--json").json}["queues"]
+        assert found["ok"]
+        return found["said"], found["todo"], found["facts"]
+
+    with SpawnedServer(home.data) if through == "server" else nullcontext():
+        assert queues() == ("2 queues without dead rows; none is paused.", "", {"dead_rows": {}, "paused": []})
+        done(home, "put", "pages", "k")
+        [claim] = done(home, "claim", "pages").lines
+        done(home, "fail", "pages", claim["token"], "--give-up")
+        done(home, "pause", "mail")
+        said, todo, facts = queues()
+        assert said == "pages has 1 dead row, mail is paused."
+        assert "`headwater queue dead pages list`, `headwater queue resume mail`" in todo
+        assert facts == {"dead_rows": {"pages": 1}, "paused": ["mail"]}
+        stats = home("queue", "stats")
+        assert ("dead       1 row" in stats.out, "mail, paused" in stats.out) == (True, True)
+        assert "queue dead pages list" in stats.err
 
 
 def test_two_processes_of_one_directory_find_the_owner(home: Program) -> None:
@@ -204,6 +275,11 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "process_date": "2026-01-01T00:00:00Z", "delay": "1s"}}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "insertion_date": "2999-01-01T00:00:00Z"}}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "data": {"$binary": "!"}}}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "after": 5}}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "after": ["5"]}}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "after": [-5]}}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "after": [99999999999]}}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"json": {"key": "k", "after": [5], "after_dead": "wait"}}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"json": []}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"json": [{"key": "good"}, {"key": ""}]}, 400, "bad-input"),
     ("POST", f"{QUEUE}/rows", {"content": b'{"key": "k", "data": {"a": }}'}, 400, "bad-input"),
@@ -223,6 +299,10 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", f"{QUEUE}/claims", {"json": {"leese": "60s"}}, 400, "bad-input"),
     ("POST", f"{QUEUE}/claims", {"json": {"fail": [{"token": "t", "retry_after": "5"}]}}, 400, "bad-input"),
     ("POST", f"{QUEUE}/claims", {"json": {"wait": "999999d"}}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/claims", {"json": {}, "headers": {"Prefer": "wait=soon"}}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"content": '{"key": "k", "data": [NaN]}'}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"content": '{"key": "k", "data": {"n": -Infinity}}'}, 400, "bad-input"),
+    ("POST", f"{QUEUE}/rows", {"content": '{"key": "k", "data": 1e999}'}, 400, "bad-input"),
     *(("POST", f"{QUEUE}/claims/0-1-1/{verb}", {}, 409, "stale-claim") for verb in ("done", "fail", "extend", "release")),
     ("POST", f"{QUEUE}/claims/0-1-1/extend", {"json": {"lease": "0s"}}, 400, "bad-input"),
     ("GET", f"{QUEUE}/rows/none", {}, 404, "not-found"),
@@ -230,6 +310,8 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", f"{QUEUE}/rows?state=dead", {}, 400, "bad-input"),
     ("GET", f"{QUEUE}/rows?limit=0", {}, 400, "bad-input"),
     ("DELETE", f"{QUEUE}/rows/none", {}, 404, "not-found"),
+    ("POST", f"{QUEUE}/rows/none/run", {}, 404, "not-found"),
+    ("PUT", QUEUE, {"json": {"on_dead": "ops.example"}}, 400, "bad-input"),
     ("GET", f"{QUEUE}/dead?reason=boredom", {}, 400, "bad-input"),
     ("POST", f"{QUEUE}/dead/7/retry", {}, 404, "not-found"),
     ("DELETE", f"{QUEUE}/dead/7", {}, 404, "not-found"),
@@ -290,6 +372,21 @@ def test_every_address_answers(tmp_path: Path) -> None:
         stale = http.post(f"{QUEUE}/claims", json={"n": 0, "done": [fourth["token"]]}).json()
         assert stale == {"claims": [], "stale": [fourth["token"]]}
         assert http.post(f"{QUEUE}/claims", json={}, headers={"Prefer": "wait=0"}).status_code == 204
+        assert http.get(f"{QUEUE}/results/{third['id']}").json() == {"id": third["id"], "done": False}
+        assert http.get(f"{QUEUE}/results/{third['id']}", headers={"Prefer": "wait=0"}).status_code == 202
+        http.post(f"{QUEUE}/rows", json={"key": "brings", "unique_for": "1h"})
+        brings = http.post(f"{QUEUE}/claims", json={}).json()["claims"][0]
+        assert http.post(f"{QUEUE}/claims/{brings['token']}/done", json={"result": {"pages": [1, 2.50]}}).status_code == 204
+        found = http.get(f"{QUEUE}/results/{brings['id']}", headers={"Prefer": "wait=5"})
+        assert (found.status_code, found.json()["result"], found.json()["expires"][-1]) == (200, {"pages": [1, 2.5]}, "Z")
+        assert http.post(f"{QUEUE}/rows", json={"key": "brings", "unique_for": "1h"}).json()["outcome"] == "ignored"
+        assert http.post(f"{QUEUE}/rows", json={"key": "binary"}).status_code == 201
+        binary = http.post(f"{QUEUE}/claims", json={}).json()["claims"][0]
+        http.post(f"{QUEUE}/claims", json={"n": 0, "done": [{"token": binary["token"], "result": {"$binary": "AP8="}}]})
+        assert http.get(f"{QUEUE}/results/{binary['id']}").json()["result"] == {"$binary": "AP8="}
+        assert http.get(f"{QUEUE}/results/{second['id']}?wait=5s").json()["code"] == "conflict"
+        assert http.get(f"{QUEUE}/results/{first['id']}?wait=5s").json()["code"] == "not-found"
+        assert http.post(f"{QUEUE}/rows/c/run").json()["process_date"] < http.get(f"{QUEUE}/rows/d").json()["process_date"]
         [dead] = http.get(f"{QUEUE}/dead").json()["items"]
         assert (dead["key"], dead["reason"], dead["error"]) == ("b", "given-up", "no")
         assert http.get(f"{QUEUE}/dead/{dead['id']}").json() == dead
@@ -307,10 +404,12 @@ def test_every_address_answers(tmp_path: Path) -> None:
         with http.stream("GET", f"{QUEUE}/events") as events:
             assert events.headers["content-type"].startswith("text/event-stream")
             http.post(f"{QUEUE}/rows", json={"key": "soon", "delay": "50ms"})
-            for line in events.iter_lines():
-                if line.startswith("data: "):
-                    assert json.loads(line[6:])["kind"] == "due"
-                    break
+            told = (json.loads(line[6:]) for line in events.iter_lines() if line.startswith("data: "))
+            first = next(told)
+            assert (first["kind"], first["counts"]["rows"]["due"]) == ("counts", 1)
+            assert next(one["kind"] for one in told if one["kind"] != "counts") == "due"
+            after = next(one["counts"] for one in told if one["kind"] == "counts" and one["counts"]["rows"]["due"] == 2)
+            assert (set(after["rates"]), after["due_lag_seconds"] > 0) == ({"puts", "claims", "done", "failed"}, True)
         assert 'headwater_queue_rows{queue="pages",state="due"} 2.0' in http.get("/metrics").text
         assert http.delete(QUEUE).json()["rows"] == 3
 

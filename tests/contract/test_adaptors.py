@@ -5,19 +5,25 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.adaptors.queue.adaptor import QueueAdaptor
+from headwater.adaptors.queue.connection import DOORS, QueueConnection
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
+from headwater.pipeline import values
 from headwater.pipeline.adaptors import file, headwater, sqlite
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.sink_adaptor import CanWrite
 from headwater.pipeline.source_adaptor import CanCopy
+from headwater.queue.notes import NOTES
 from headwater.testing import CopyContract, SinkContract
 
 ROWS = [{"_id": n, "name": f"thing {n}", "big": 2**53 + n, "deep": {"list": [n, None, "ä"]}} for n in range(50)]
@@ -125,3 +131,21 @@ class TestTopic(SinkContract):
     @pytest.fixture
     def sink(self, tmp_path: Path) -> CanWrite:
         return headwater(str(tmp_path / "data"), topic="things", partitions=3)
+
+
+class ReadableQueue(QueueAdaptor, frozen=True, kw_only=True):
+    """A queue whose rows nobody claims, so that they can be compared with what was sent."""
+
+    def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
+        with QueueConnection(self) as connection:
+            yield from (values.decode(row.data) for row in connection.rows() if not row.key.startswith(NOTES))
+
+    def stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        return values.decode(values.encode(data))
+
+
+class TestQueue(SinkContract):
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> Iterator[CanWrite]:
+        yield ReadableQueue(queue="things", address=str(tmp_path / "data"))
+        DOORS.close_unused()

@@ -6,21 +6,25 @@ import asyncio
 import errno
 import os
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import HeadwaterError
+from headwater.core.disposal import Disposal
+from headwater.core.errors import Conflict, HeadwaterError, NotFound
 from headwater.core.timers import Timers
+from headwater.core.units import Size
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.queue import carry
+from headwater.queue.data_place import LARGE
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import FailedClaim
+from headwater.queue.values import FailedClaim, RowResult
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import DyingFiles, FailingFiles
 from headwater.wal.region import Region, open_region
@@ -29,6 +33,8 @@ from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("queue", 1)
 STEPS = 40
+SETTINGS = QueueSettings(memory=Size(0))
+LARGE_ROWS = pytest.mark.parametrize("large", [LARGE, 0], ids=["in memory", "on the log"])
 EVERY = 1 if os.environ.get("SOAK_INJECTIONS") == "all" else 11
 Held = tuple[bytes | None, bytes | None]  # the data of a key's row, and those of its follow-up
 
@@ -44,6 +50,8 @@ class Expected:
 
     def __init__(self) -> None:
         self.keys: dict[bytes, set[Held]] = defaultdict(lambda: {(None, None)})
+        self.results: dict[int, bytes] = {}  # of rows whose done was acknowledged
+        self.tried: dict[int, bytes] = {}  # of those whose done was not
 
     def put(self, key: bytes, data: bytes, outcome: str | None) -> None:
         held = self.keys[key]
@@ -73,10 +81,18 @@ class Expected:
             rows[row.key][row.follow_up] = row.data
         for key, held in self.keys.items():
             assert tuple(rows[key]) in held, f"{key!r} holds {rows[key]}, not one of {held}"
+        for id, data in self.results.items():
+            found = await queue.result(id)
+            assert found is not None, f"row {id} is not done"
+            assert found.data == data
+        for id, data in self.tried.items():
+            with suppress(NotFound, Conflict):
+                found = await queue.result(id)
+                assert found is None or found.data == data
 
 
 async def work(queue: Queue, region: Region, expected: Expected, random: Random, steps: int = STEPS) -> None:
-    claims: list[tuple[str, bytes]] = []
+    claims: list[tuple[str, bytes, int]] = []
     for step in range(steps):
         kind, key, data = random.choice(["put", "put", "claim", "claim", "end", "end", "clean"]), b"%d" % random.randrange(4), b"%d" % step
         try:
@@ -85,7 +101,7 @@ async def work(queue: Queue, region: Region, expected: Expected, random: Random,
             elif kind == "claim":
                 for claimed in (await queue.claim(random.randrange(1, 3))).claims:
                     expected.claimed(claimed.row.key, claimed.row.data)
-                    claims.append((claimed.token, claimed.row.key))
+                    claims.append((claimed.token, claimed.row.key, claimed.row.id))
             elif kind == "end" and claims:
                 await _end(queue, expected, *claims.pop(random.randrange(len(claims))), how=random.choice(["done", "fail", "release"]))
             elif kind == "clean":
@@ -104,19 +120,27 @@ async def _put(queue: Queue, expected: Expected, key: bytes, data: bytes) -> Non
     expected.put(key, data, put.outcome)
 
 
-async def _end(queue: Queue, expected: Expected, token: str, key: bytes, *, how: str) -> None:
-    note = expected.done if how == "done" else expected.returned
+async def _end(queue: Queue, expected: Expected, token: str, key: bytes, id: int, *, how: str) -> None:
+    note, result = expected.done if how == "done" else expected.returned, RowResult(token.encode() * 20)
+    if how == "done":
+        expected.tried[id] = result.data
     try:
-        call = {"done": queue.done, "release": queue.release, "fail": lambda tokens: queue.fail([FailedClaim(tokens[0])])}[how]
+        call = {
+            "done": lambda tokens: queue.done(tokens, {token: result}),
+            "release": queue.release,
+            "fail": lambda tokens: queue.fail([FailedClaim(tokens[0])]),
+        }[how]
         stale = await call([token])
     except HeadwaterError:
         note(key, False)
         raise
     assert stale == []
     note(key, True)
+    if how == "done":
+        expected.results[id] = result.data
 
 
-async def lived(data: Path, files: FailingFiles, expected: Expected, seed: int) -> None:
+async def lived(data: Path, files: FailingFiles, expected: Expected, seed: int, large: int) -> None:
     """Open the queue, work, and close: whatever fails."""
     clock = ManualClock()
     try:
@@ -129,7 +153,7 @@ async def lived(data: Path, files: FailingFiles, expected: Expected, seed: int) 
         except HeadwaterError:
             return
         try:
-            queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+            queue = await open_queue("q", region, 1, settings=SETTINGS, clock=clock, timers=Timers(clock), large=large)
             await work(queue, region, expected, Random(seed))
             await queue.aclose()
         except HeadwaterError:
@@ -140,12 +164,12 @@ async def lived(data: Path, files: FailingFiles, expected: Expected, seed: int) 
             await region.close()
 
 
-async def checked(data: Path, expected: Expected) -> None:
+async def checked(data: Path, expected: Expected, large: int) -> None:
     """The queue as a new process finds it, and what it does afterwards."""
     clock = ManualClock()
     with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
         region = await open_region(log, owners, TOPICS)
-        queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        queue = await open_queue("q", region, 1, settings=SETTINGS, clock=clock, timers=Timers(clock), large=large)
         await expected.check(queue)
         await work(queue, region, expected, Random(0), 10)
         await expected.check(queue)
@@ -153,65 +177,79 @@ async def checked(data: Path, expected: Expected) -> None:
         await region.close()
 
 
-def made(data: Path) -> Path:
+def made(data: Path, disposal: Disposal = "delete") -> Path:
     with EmbeddedLog(data) as log:
-        create_region(log, TOPICS, TopicSettings(segment=4096))
+        create_region(log, TOPICS, TopicSettings(segment=4096 if disposal == "delete" else 1024, disposal=disposal))
     return data
 
 
-def calls(data: Path, seed: int) -> int:
+def calls(data: Path, seed: int, large: int, disposal: Disposal = "delete") -> int:
     """How many calls a life without failures makes."""
     files = FailingFiles()
-    asyncio.run(lived(made(data), files, Expected(), seed))
+    asyncio.run(lived(made(data, disposal), files, Expected(), seed, large))
     return files.calls
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_one_failing_call_loses_nothing(tmp_path: Path, seed: int, number: int) -> None:
-    total = calls(tmp_path / "whole", seed)
+@LARGE_ROWS
+def test_one_failing_call_loses_nothing(tmp_path: Path, seed: int, number: int, large: int) -> None:
+    total = calls(tmp_path / "whole", seed, large)
     assert total > 100
     for at in range(1 + seed % EVERY, total, EVERY):
         data, expected = made(tmp_path / f"{at}"), Expected()
-        asyncio.run(lived(data, FailingFiles(at, number=number), expected, seed))
-        asyncio.run(checked(data, expected))
+        asyncio.run(lived(data, FailingFiles(at, number=number), expected, seed, large))
+        asyncio.run(checked(data, expected, large))
 
 
-def test_a_disk_that_fails_for_good_loses_nothing(tmp_path: Path) -> None:
-    total = calls(tmp_path / "whole", 3)
+@pytest.mark.parametrize("disposal", ["truncate", "secure-reset", "secure-delete"])
+def test_one_failing_call_of_a_disposal_loses_nothing(tmp_path: Path, disposal: Disposal) -> None:
+    total = calls(tmp_path / "whole", 4, LARGE, disposal)
+    folder = tmp_path / "whole" / "log" / TOPICS.data / "0"
+    assert disposal == "secure-delete" or list(folder.glob("*.spare")), "files were disposed of"
+    for at in range(1 + len(disposal) % EVERY, total, EVERY):
+        data, expected = made(tmp_path / f"{at}", disposal), Expected()
+        asyncio.run(lived(data, FailingFiles(at, number=errno.EIO), expected, 4, LARGE))
+        asyncio.run(checked(data, expected, LARGE))
+
+
+@LARGE_ROWS
+def test_a_disk_that_fails_for_good_loses_nothing(tmp_path: Path, large: int) -> None:
+    total = calls(tmp_path / "whole", 3, large)
     for at in range(1, total, 4 * EVERY):
         data, expected = made(tmp_path / f"{at}"), Expected()
-        asyncio.run(lived(data, FailingFiles(at, forever=True), expected, 3))
-        asyncio.run(checked(data, expected))
+        asyncio.run(lived(data, FailingFiles(at, forever=True), expected, 3, large))
+        asyncio.run(checked(data, expected, large))
 
 
-def test_a_process_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+@LARGE_ROWS
+def test_a_process_that_is_killed_at_any_moment_loses_nothing(tmp_path: Path, large: int) -> None:
     """The child tells each acknowledged put, claim, extend, done and fail through a pipe."""
     files = DyingFiles()
-    asyncio.run(told(made(tmp_path / "whole"), files, os.open(os.devnull, os.O_WRONLY)))
+    asyncio.run(told(made(tmp_path / "whole"), files, os.open(os.devnull, os.O_WRONLY), large))
     for at in range(1, files.calls, 5 * EVERY):
         data = made(tmp_path / f"{at}")
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(read)
-            asyncio.run(told(data, DyingFiles(at), write))
+            asyncio.run(told(data, DyingFiles(at), write, large))
             os._exit(0)
         os.close(write)
         with os.fdopen(read, "rb") as pipe:
             acknowledged = [line.split() for line in pipe.read().splitlines()]
         os.waitpid(child, 0)
-        asyncio.run(compared(data, acknowledged))
+        asyncio.run(compared(data, acknowledged, large))
 
 
-async def told(data: Path, files: DyingFiles, write: int) -> None:
+async def told(data: Path, files: DyingFiles, write: int, large: int) -> None:
     clock = ManualClock()
     with EmbeddedLog(data, files=files) as log, LocalOwnership(log, data / "owners", files=files) as owners:
         region = await open_region(log, owners, TOPICS)
-        queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        queue = await open_queue("q", region, 1, settings=SETTINGS, clock=clock, timers=Timers(clock), large=large)
         for step in range(12):
             key = b"%d" % step
-            await queue.put([NewRow(key=key)])
+            await queue.put([NewRow(key=key, unique_for=60_000)])
             os.write(write, b"put %s\n" % key)
             [claimed] = (await queue.claim()).claims
             os.write(write, b"claim %s %s\n" % (key, claimed.token.encode()))
@@ -219,8 +257,8 @@ async def told(data: Path, files: DyingFiles, write: int) -> None:
                 assert await queue.extend([claimed.token], 7_200_000) == []
                 os.write(write, b"extend %s\n" % key)
             elif step % 3 == 1:
-                assert await queue.done([claimed.token]) == []
-                os.write(write, b"done %s\n" % key)
+                assert await queue.done([claimed.token], {claimed.token: RowResult(key)}) == []
+                os.write(write, b"done %s %d\n" % (key, claimed.row.id))
             else:
                 assert await queue.fail([FailedClaim(claimed.token, "no", 1_000_000)]) == []
                 os.write(write, b"fail %s\n" % key)
@@ -231,16 +269,20 @@ async def told(data: Path, files: DyingFiles, write: int) -> None:
         await region.close()
 
 
-async def compared(data: Path, acknowledged: list[list[bytes]]) -> None:
+async def compared(data: Path, acknowledged: list[list[bytes]], large: int) -> None:
     clock = ManualClock()
     with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
         region = await open_region(log, owners, TOPICS)
-        queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        queue = await open_queue("q", region, 1, settings=SETTINGS, clock=clock, timers=Timers(clock), large=large)
         rows = {row.key: row for row in await queue.rows(limit=100)}
         last = acknowledged[-1][1] if acknowledged else b""
         for kind, key, *more in acknowledged:
             if kind == b"done":
                 assert key not in rows
+                found = await queue.result(int(more[0]))
+                assert found is not None
+                assert found.data == key
+                assert (await queue.put([NewRow(key=key, unique_for=60_000)]))[0].outcome == "ignored"
             elif kind == b"extend":
                 assert rows[key].lease_until == rows[key].start_processing_date + 7_200_000
             elif kind == b"fail":

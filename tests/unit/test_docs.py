@@ -117,7 +117,7 @@ def test_exit_codes_are_listed() -> None:
 
 
 def default_text(default: Any) -> str:
-    return "none" if default in (None, (), {}) else f"`{default}`"
+    return "none" if default in (None, (), {}, "") else f"`{default}`"
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from headwater.cli import doctor_machine, doctor_services
+from headwater.cli import doctor_machine, doctor_queues, doctor_services
 from headwater.cli.finding import Finding
 from headwater.cli.options import ConfigFile, DataDir, Json, settings_from
 from headwater.cli.output import print_json, visible
@@ -39,13 +39,15 @@ def doctor(
 
 def findings(settings: Settings, *, spark: bool) -> Iterator[Finding]:
     """Run every applicable check, one after the other. An unexpected exception of a check is a finding, too."""
-    checks: list[tuple[str, Callable[[], Finding]]] = [
+    checks: list[tuple[str, Callable[[], Finding | None]]] = [
         ("python", doctor_machine.python),
         ("java", doctor_machine.java),
         ("sync", lambda: doctor_machine.sync(settings.data)),
         ("space", lambda: doctor_machine.space(settings.data)),
         ("server", lambda: doctor_machine.server(settings.data)),
     ]
+    if settings.log.engine == "embedded":
+        checks.append(("queues", lambda: doctor_queues.queues(settings)))
     if settings.log.engine == "kafka":
         checks.append(("kafka client", doctor_services.kafka_client))
     for address in settings.kafka.bootstrap:
@@ -58,7 +60,9 @@ def findings(settings: Settings, *, spark: bool) -> Iterator[Finding]:
         checks.append(("spark", lambda: doctor_machine.spark(settings.spark)))
     for name, check in checks:
         try:
-            yield check()
+            finding = check()
+            if finding is not None:
+                yield finding
         except HeadwaterError as error:
             yield Finding(name, False, error.message, error.hint)
         except OSError as error:

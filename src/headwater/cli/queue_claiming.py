@@ -1,4 +1,4 @@
-"""`headwater queue claim | done | extend | fail | release`: a worker by hand, or of a shell script."""
+"""`headwater queue claim | done | result | extend | fail | release`: a worker by hand, or of a shell script."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import typer
 
 from headwater.cli.at import At
 from headwater.cli.command import command
-from headwater.cli.output import counted, print_json_line, visible
-from headwater.cli.queue_options import NOTHING_FOUND, FailEmpty, Group, Lease, QueueName, Token, Tokens, cell, queue_at
+from headwater.cli.output import counted, print_json, print_json_line, visible
+from headwater.cli.queue_options import NOTHING_FOUND, FailEmpty, Group, Lease, QueueName, Token, Tokens, cell, json_or_text, queue_at
 from headwater.core.errors import StaleClaim
+from headwater.wire import json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +44,35 @@ def claim(
         raise typer.Exit(NOTHING_FOUND)
 
 
-@command(example="headwater queue done pages TOKEN")
-def done(queue: QueueName, tokens: Tokens, at: At) -> None:
+@command(example="headwater queue done pages TOKEN --result '{\"pages\": 3}'")
+def done(
+    queue: QueueName,
+    tokens: Tokens,
+    at: At,
+    result: Annotated[
+        str | None, typer.Option("--result", metavar="JSON", help="What became of the rows, for `result`; what is no JSON is text.")
+    ] = None,
+) -> None:
     """The rows of claims are processed: remove them. Stale tokens are exit code 4; the others are done nevertheless."""
     with queue_at(at, queue) as one:
-        stale = one.done(*tokens)
+        stale = one.done(*tokens) if result is None else one.done(*tokens, result=json_or_text(result))
     _told(queue, tokens, stale, at, "done")
+
+
+@command(example="headwater queue result pages 65536 --wait 20s")
+def result(
+    queue: QueueName,
+    row: Annotated[int, typer.Argument(metavar="ID", min=0, help="The id of the row, as `put` prints it.", show_default=False)],
+    at: At,
+    wait: Annotated[str, typer.Option("--wait", metavar="DURATION", help="How long to wait until the row is done.")] = "0s",
+) -> None:
+    """Print the result of a row that is done, as JSON. One that is not done yet is exit code 6."""
+    with queue_at(at, queue) as one:
+        found = one.shown_result(row, timeout=wait)
+    if at.json:
+        print_json({"id": row, "result": found.result, "expires": found.expires})
+    else:
+        typer.echo(visible(json.encode(found.result).decode()))
 
 
 @command(example="headwater queue extend pages TOKEN --lease 60s")

@@ -30,7 +30,7 @@ from headwater.core.units import rounded_size
 from headwater.queue.requests import checked_name
 
 if TYPE_CHECKING:
-    from headwater.queue.answers import ShownRow, ShownStatistics
+    from headwater.queue.answers import EventCounts, ShownRow, ShownStatistics
 
 _KEY, _DATA = 24, 20  # characters of a key and of data in a table of 80 columns
 
@@ -77,7 +77,7 @@ def get(
         return
     for name in shown.__struct_fields__:
         value = getattr(shown, name)
-        if value not in (None, "", False) or name == "data":
+        if value not in (None, "", False, ()) or name == "data":
             typer.echo(f"{name:<22}{visible(cell(value))}")
 
 
@@ -172,7 +172,10 @@ def listen(
     at: At,
     most: Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="End after so many events.")] = None,
 ) -> None:
-    """Print rows that become due and rows that die, as it happens, until Ctrl-C. With `--json` one object a line."""
+    """Print rows that become due, rows that die, and how many rows there are, as it happens, until Ctrl-C.
+
+    With `--json` one object a line.
+    """
     seen = 0
     with queue_at(at, queue) as one:
         one.count()  # an unknown queue is told before anything is printed
@@ -181,12 +184,25 @@ def listen(
                 print_json_line(event)
             elif event.kind == "due":
                 typer.echo(f"{event.date}  {counted(event.count, 'row')} due")
+            elif event.counts is not None:
+                typer.echo(f"{event.date}  {_counts(event.counts)}")
             else:
                 typer.echo(f"{event.date}  row {event.id} is dead ({event.reason}): {visible(cell(event.key))}")
             sys.stdout.flush()
             seen += 1
             if seen == most:
                 return
+
+
+def _counts(found: EventCounts) -> str:
+    rows, rates = found.rows, found.rates
+    said = [f"{count(rows.due)} due, {count(rows.future)} later, {count(rows.held)} held back, {count(rows.processing)} being processed"]
+    said.append(f"{count(rows.dead)} dead" if rows.dead else "")
+    said.append("paused" if found.paused else "")
+    each = [f"{rate:g} {name}" for name, rate in (("put", rates.puts), ("done", rates.done), ("failed", rates.failed)) if rate]
+    said.append(f"a second: {', '.join(each)}" if each else "")
+    said.append(f"oldest due for {found.due_lag_seconds:.1f} s" if found.due_lag_seconds >= 1 else "")
+    return "; ".join(word for word in said if word)
 
 
 def _row(shown: ShownRow) -> tuple[str, ...]:
@@ -204,10 +220,12 @@ def _words(one: ShownStatistics) -> Iterable[tuple[str, str]]:
     yield "dead", counted(rows.dead, "row") if rows.dead else ""
     yield "oldest due", one.oldest_due or ""
     yield "waiting", counted(one.waiting_claims, "claim") if one.waiting_claims else ""
-    yield "put", f"{count(one.puts)}, {count(one.merges)} of them merged"
+    yield "put", f"{count(one.puts)}, {count(one.merges)} of them merged" + (f", {count(one.ignored)} ignored" if one.ignored else "")
     yield "claimed", f"{count(one.claims)}; {count(one.done)} done, {count(one.failed)} failed, {count(one.released)} released"
     yield (
         "ended",
         f"{count(one.timed_out)} leases, {count(one.expired)} rows expired, {count(one.cancelled)} cancelled, {count(one.died)} died",
     )
+    yield "results", f"{count(one.results)}, {rounded_size(one.result_bytes)}" if one.results else ""
+    yield "done keys", count(one.done_keys) if one.done_keys else ""
     yield "log", f"region queue/{one.region}, {counted(one.log_records, 'record')}, {rounded_size(one.log_bytes)}"

@@ -1,4 +1,4 @@
-"""`headwater queue create | put | cancel | pause | resume | delete`."""
+"""`headwater queue create | put | cancel | run-now | pause | resume | delete`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import agreed, counted, print_json, print_json_line, visible
-from headwater.cli.queue_options import Key, QueueName, queue_at
+from headwater.cli.queue_options import Key, QueueName, json_or_text, queue_at
 from headwater.cli.usage import UsageMistake
 from headwater.core.errors import BadInput
 from headwater.queue.requests import checked_name
@@ -82,6 +82,16 @@ def put(
     ] = None,
     cron: Annotated[str | None, typer.Option("--cron", metavar="FIELDS", help="Comes again at these times, such as '0 6 * * 1-5'.")] = None,
     zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="The time zone of `--cron`; UTC unless given.")] = None,
+    unique_for: Annotated[
+        str | None, typer.Option("--unique-for", metavar="DURATION", help="Ignored where the key was done within this, such as 10m.")
+    ] = None,
+    after: Annotated[
+        list[int] | None, typer.Option("--after", metavar="ID", help="Wait until the row of this id is gone; may be given several times.")
+    ] = None,
+    after_dead: Annotated[
+        str | None,
+        typer.Option("--after-dead", metavar="hold|cancel", help="What a dead one of these does: it holds the row, or cancels it."),
+    ] = None,
     idempotency_key: Annotated[
         str | None, typer.Option("--idempotency-key", metavar="TEXT", help="A put that is sent twice under it is done once.")
     ] = None,
@@ -96,6 +106,9 @@ def put(
         "every": every,
         "cron": cron,
         "zone": zone,
+        "unique_for": unique_for,
+        "after": after or None,
+        "after_dead": after_dead,
     }
     if key is None:
         if any(value is not None for value in (*options.values(), idempotency_key)):
@@ -103,7 +116,7 @@ def put(
         _put_lines(queue, at)
         return
     with queue_at(at, queue) as one:
-        put = one.put(os.fsencode(key), _data(content), idempotency_key=idempotency_key, **options)
+        put = one.put(os.fsencode(key), json_or_text(content), idempotency_key=idempotency_key, **options)
     if at.json:
         from headwater.queue.json_form import show_date
 
@@ -121,6 +134,14 @@ def cancel(queue: QueueName, key: Key, at: At) -> None:
     with queue_at(at, queue) as one:
         row = one.cancel(os.fsencode(key))
     at.answered(row.shown(), f"Row {row.id} is cancelled.")
+
+
+@command(name="run-now", example="headwater queue run-now pages sitemap")
+def run_now(queue: QueueName, key: Key, at: At) -> None:
+    """Let the waiting row of a key be due now, whatever its date. Its schedule stays. One that is being processed is exit code 4."""
+    with queue_at(at, queue) as one:
+        row = one.run_now(os.fsencode(key))
+    at.answered(row.shown(), f"Row {row.id} is due.")
 
 
 @command()
@@ -191,21 +212,6 @@ def _batches() -> Iterator[list[Any]]:
         size += len(line)
     if batch:
         yield batch
-
-
-def _data(written: str | None) -> Any:
-    """JSON as it was written; other text as text."""
-    if written is None:
-        return None
-    import msgspec
-
-    from headwater.wire.json import UNREADABLE, decoder
-
-    try:
-        decoder(object)(written.encode())
-        return msgspec.Raw(written.encode())
-    except UNREADABLE:
-        return written
 
 
 def _text(path: Path) -> str:

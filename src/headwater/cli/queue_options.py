@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headwater.cli import completion
+from headwater.core.errors import BadInput
 from headwater.queue.requests import checked_name
 
 if TYPE_CHECKING:
@@ -59,3 +60,25 @@ def short(text: str, most: int) -> str:
 def when(date: str | None) -> str:
     """A date, short enough for a table: 11-16 04:00:00."""
     return "-" if date is None else f"{date[5:10]} {date[11:19]}"
+
+
+def json_or_text(written: str | None) -> Any:
+    """JSON as it was written; other text as text. Errors: `BadInput` for numbers that JSON cannot hold, such as NaN."""
+    if written is None:
+        return None
+    import json
+
+    import msgspec
+
+    from headwater.wire.json import UNREADABLE
+
+    try:
+        msgspec.json.decode(written.encode())
+        return msgspec.Raw(written.encode())
+    except UNREADABLE:
+        pass
+    try:
+        json.loads(written)
+    except (ValueError, RecursionError):
+        return written
+    raise BadInput("It has a number that JSON cannot hold, such as NaN or 1e999.", hint="Write null, or text in quotes, in its place.")

@@ -9,7 +9,9 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from headwater.client.door import Headwater
-from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, QueueRow
+from headwater.client.queue_claim import DeadQueueRow, Exchanged, QueueRow
+from headwater.client.queue_result import NO_RESULT
+from headwater.client.queue_rows import GivenAfter
 from headwater.client.queue_running import WorkerReport
 from headwater.core.clock import Clock
 from headwater.core.config import Config
@@ -22,6 +24,7 @@ from headwater.queue.answers import (
     RowCounts,
     ShownChange,
     ShownEvent,
+    ShownResult,
     ShownRow,
     ShownSchedule,
     ShownStatistics,
@@ -32,7 +35,7 @@ from headwater.queue.json_form import (
 )
 from headwater.queue.requests import FailedRow
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import Put, Reason, State
+from headwater.queue.values import Outcome, Reason, RowResult, State
 from headwater.wal.answers import (
     PinnedLog,
     RegionCleaned,
@@ -388,8 +391,11 @@ class BlockingOneQueue:
         every: str | None = None,
         cron: str | None = None,
         zone: str | None = None,
+        unique_for: str | None = None,
+        after: GivenAfter | None = None,
+        after_dead: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Put:
+    ) -> BlockingQueuePut:
         """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
         process date, the smallest priority.
 
@@ -398,10 +404,27 @@ class BlockingOneQueue:
 
         `every`, such as "1h", or `cron`, such as "0 6 * * 1-5", by the clocks of a `zone`: the row comes again when it is done or given up;
         missed runs come once. A put without them keeps the schedule of its key, every="never" ends it. Errors: `BadInput` for a bad one.
+
+        `unique_for`, such as "10m": the put is `ignored` where its key was done within it; left out, as the queue's setting says.
+        `after`: ids of rows, or what their puts have returned: the row waits until they are gone. One that is dead holds it until it is
+        retried and done, or dropped; with after_dead="cancel", one that is dead, cancelled or expired cancels it. A cycle is `BadInput`.
+        `await put.result()` waits until the row is done, and returns what its worker has said of it.
         """
 
-    def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[Put]:
+    def put_many(
+        self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None
+    ) -> list[BlockingQueuePut]:
         """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
+
+    def result(self, id: int, *, timeout: str | None = None) -> Any:
+        """What the worker of a row has said of it when it was done. Waits until then; with `timeout`, such as "30s", no longer than that.
+
+        A row that comes again has the result of its last run. Errors: `Timeout`; `NotFound` where the row has left no result, is cancelled
+        or expired, or its result is forgotten, as the setting `results` says; `Conflict` where the row is dead.
+        """
+
+    def shown_result(self, id: int, *, timeout: str | None = None) -> ShownResult:
+        """`result` as JSON has it, with every digit, and until when it is kept."""
 
     def claim(
         self,
@@ -411,11 +434,12 @@ class BlockingOneQueue:
         wait: str = "20s",
         group: str = "default",
         worker: str = "",
-        done: Sequence[str | Claim] = (),
+        done: Sequence[str | BlockingClaim | tuple[str | BlockingClaim, Any]] = (),
     ) -> list[BlockingClaim]:
         """Claim up to `n` rows that are due, for as long as the queue's lease, or as given; wait so long for the first.
 
-        Empty where none came. `done`: claims whose rows are processed; stale ones are passed over. Errors: `Paused` with wait="0s".
+        Empty where none came. `done`: claims whose rows are processed, or pairs of a claim and its result; stale ones are passed over.
+        Errors: `Paused` with wait="0s"; `BadInput` and `TooLarge` for a result.
         """
 
     def exchange(
@@ -427,6 +451,7 @@ class BlockingOneQueue:
         group: str = "default",
         worker: str = "",
         done: Sequence[str] = (),
+        results: Mapping[str, RowResult] | None = None,
         fail: Sequence[FailedRow] = (),
         extend: Sequence[str] = (),
         release: Sequence[str] = (),
@@ -436,8 +461,11 @@ class BlockingOneQueue:
     def leave(self, worker: str) -> None:
         """End the claims of a worker that wait for rows; they return at once."""
 
-    def done(self, *tokens: str) -> list[str]:
-        """The rows of these claims are processed: they are gone. Returns the tokens that no longer count."""
+    def done(self, *tokens: str, result: Any = NO_RESULT) -> list[str]:
+        """The rows of these claims are processed: they are gone. Returns the tokens that no longer count.
+
+        `result`: what became of them, JSON or bytes. Errors: `BadInput` for what is neither; `TooLarge`.
+        """
 
     def extend(self, *tokens: str, lease: str | None = None) -> list[str]:
         """Let the leases of claims begin anew. Returns the tokens that no longer count."""
@@ -458,10 +486,14 @@ class BlockingOneQueue:
         grace: str = "30s",
         drain: bool = False,
         retry: Backoff | None = None,
+        on_dead: Callable[[Any], Any] | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> BlockingQueueWorker:
-        """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`."""
+        """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`.
+
+        `on_dead`: called with each row that dies while the worker runs, whichever worker had it.
+        """
 
     def get(self, key: str | bytes) -> QueueRow:
         """The row of a key: the one that is being processed, where there is one. Errors: `NotFound`."""
@@ -488,10 +520,13 @@ class BlockingOneQueue:
         """The rows that come again, by key: their schedules, and when they run next."""
 
     def listen(self) -> Generator[ShownEvent]:
-        """Rows that become due and rows that die, from now on, for ever. One that does not keep up misses some."""
+        """Rows that become due, rows that die, and how many there are, from now on, for ever. One that does not keep up misses some."""
 
     def cancel(self, key: str | bytes) -> QueueRow:
         """Remove the waiting row of a key, and return it. Errors: `NotFound`; `Conflict` while it is being processed."""
+
+    def run_now(self, key: str | bytes) -> QueueRow:
+        """Let the waiting row of a key be due now, whatever its date; its schedule stays. Errors: `NotFound`; `Conflict` as of `cancel`."""
 
     def pause(self) -> None:
         """Give out no rows until `resume`. Puts, and what becomes of claimed rows, go on."""
@@ -528,8 +563,11 @@ class BlockingClaim(QueueRow):
     lease_until: int
 
     def shown(self) -> ShownRow: ...
-    def done(self) -> None:
-        """The row is processed: it is gone."""
+    def done(self, result: Any = NO_RESULT) -> None:
+        """The row is processed: it is gone. `result`: what became of it, JSON or bytes, for those who wait for it.
+
+        Errors: `BadInput` for what is neither; `TooLarge`.
+        """
 
     def extend(self, lease: str | None = None) -> None:
         """Let the lease begin anew, as long as the queue's, or as given."""
@@ -543,17 +581,50 @@ class BlockingClaim(QueueRow):
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
 
+class BlockingQueuePut:
+    """What became of a row that was put, and its result, once it is done."""
+
+    @property
+    def id(self) -> int:
+        """The id of the row that the put has made or changed; of a stale or ignored put, the id of the row that stays, or was done."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """inserted, merged, follow-up, stale or ignored."""
+
+    @property
+    def process_date(self) -> int:
+        """The row's process date by now, in milliseconds since 1970; 0 of an ignored put."""
+
+    @property
+    def raised(self) -> bool:
+        """The given process date lay before the insertion date, and was raised to it."""
+
+    @property
+    def replayed(self) -> bool:
+        """This is the answer to an earlier put with the same idempotency key: nothing has changed now."""
+
+    def result(self, *, timeout: str | None = None) -> Any:
+        """What the worker of the row has said of it, once it is done. `timeout`: how long to wait, such as "30s"; left out, for ever.
+
+        Errors: `Timeout`; `NotFound` where the row has left no result, is cancelled or expired, or its result is forgotten; `Conflict`
+        where it is dead.
+        """
+
 class BlockingQueueWorker:
     """Runs a function for each row of a queue, `concurrency` at a time, until it is stopped.
 
-    An asyncio function runs as a task, a plain one in a thread. A row is done when the function returns. It fails when the function raises,
-    and is tried again as `retry` says, or as a `Retry` says; `GiveUp` sends it to the dead list. The worker extends the leases of all of
-    its rows in one call, at a third of the lease. When it cannot, and a lease ends, it cancels the task: another worker may have the row.
+    An asyncio function runs as a task, a plain one in a thread. A row is done when the function returns. What it returns, unless that is
+    None, is the row's result; one that is neither JSON nor bytes, or too large, sends the row to the dead list. The row fails when the
+    function raises, and is tried again as `retry` says, or as a `Retry` says; `GiveUp` sends it to the dead list. The worker extends the
+    leases of all of its rows in one call, at a third of the lease. When it cannot, and a lease ends, it cancels the task: another worker
+    may have the row.
 
     One claim call at a time brings back everything that is finished, and asks for rows for the free slots. While that call waits for rows,
-    what is finished goes back in a call of its own. While the server is away the worker tries again; `Closed`, `UnknownQueue` and the other
-    errors end `run`. `stop`, SIGTERM and Ctrl-C end it, too: rows that run have `grace` to end, then they are cancelled and released. A
-    thread cannot be cancelled: its row stays claimed until its lease ends.
+    what is finished goes back in a call of its own. While the server is away, or another process owns the queue, the worker tries again;
+    `Closed`, `UnknownQueue` and the other errors end `run`. `stop`, SIGTERM and Ctrl-C end it, too: rows that run have `grace` to end, then
+    they are cancelled and released. A thread cannot be cancelled: its row stays claimed until its lease ends. Where nobody takes what is
+    finished then, `run` ends with `Unavailable`, and those rows run again when their leases have ended.
     """
 
     def __enter__(self) -> Self: ...

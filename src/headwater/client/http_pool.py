@@ -42,6 +42,7 @@ class HttpPool:
         self._same = same
         self._idle: list[HttpProtocol] = []
         self._open: set[HttpProtocol] = set()
+        self._most = _KEPT  # connections in it, at which it is looked through
         self._shared: HttpProtocol | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
@@ -68,7 +69,9 @@ class HttpPool:
         loop = self._loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT):
             made = await self._connect(loop)
-        self._open = {connection for connection in self._open if not connection.over}
+        if len(self._open) >= self._most:  # forget those that are over, at times: to look at all with each new one takes too long
+            self._open = {connection for connection in self._open if not connection.over}
+            self._most = max(_KEPT, 2 * len(self._open))
         self._open.add(made)
         if self.closed:
             made.end(ConnectionEnded("closed"))

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.backend import Backend
 from headwater.client.put_batch import PutBatch
-from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, QueueRow, claim_of, dead_of, put_of, row_of
+from headwater.client.queue_claim import Claim, DeadQueueRow, Exchanged, QueueRow, claim_of, dead_of, done_claims, limit_of, put_of, row_of
+from headwater.client.queue_result import NO_RESULT, QueuePut, wait_for_result
+from headwater.client.queue_rows import GivenAfter, new_row, rows_from
 from headwater.client.queue_worker import QueueWorker
 from headwater.core.clock import Clock
 from headwater.core.errors import BadInput
+from headwater.queue import dead_operations as ask_dead
 from headwater.queue import operations as ask
 from headwater.queue import requests
-from headwater.queue.answers import QueueDeleted, QueueSummary, RowCounts, ShownChange, ShownEvent, ShownSchedule, ShownStatistics
+from headwater.queue.answers import (
+    QueueDeleted,
+    QueueSummary,
+    RowCounts,
+    ShownChange,
+    ShownEvent,
+    ShownResult,
+    ShownSchedule,
+    ShownStatistics,
+)
 from headwater.queue.handling import Backoff, duration_of
-from headwater.queue.json_form import GivenDate, data_bytes, key_bytes, path_key, read_date
-from headwater.queue.requests import ClaimBody, FailedRow, checked_name, lease_of
+from headwater.queue.json_form import GivenDate, key_bytes, path_key
+from headwater.queue.requests import ClaimBody, FailedRow, checked_name, checked_put_name, checked_token, lease_of
+from headwater.queue.result_form import done_rows, result_bytes, result_value
 from headwater.queue.row import NewRow
-from headwater.queue.schedule import read_schedule
 from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import given_settings
-from headwater.queue.values import Put, Reason, State
+from headwater.queue.values import Reason, RowResult, State
 
 if TYPE_CHECKING:
     from headwater.client.queue_performer import QueuePerformer
@@ -108,8 +121,11 @@ class OneQueue:
         every: str | None = None,
         cron: str | None = None,
         zone: str | None = None,
+        unique_for: str | None = None,
+        after: GivenAfter | None = None,
+        after_dead: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Put:
+    ) -> QueuePut:
         """Put a row; return once it is durable. A row whose key waits already is merged into that one: the newest data, the latest
         process date, the smallest priority.
 
@@ -118,29 +134,47 @@ class OneQueue:
 
         `every`, such as "1h", or `cron`, such as "0 6 * * 1-5", by the clocks of a `zone`: the row comes again when it is done or given up;
         missed runs come once. A put without them keeps the schedule of its key, every="never" ends it. Errors: `BadInput` for a bad one.
+
+        `unique_for`, such as "10m": the put is `ignored` where its key was done within it; left out, as the queue's setting says.
+        `after`: ids of rows, or what their puts have returned: the row waits until they are gone. One that is dead holds it until it is
+        retried and done, or dropped; with after_dead="cancel", one that is dead, cancelled or expired cancels it. A cycle is `BadInput`.
+        `await put.result()` waits until the row is done, and returns what its worker has said of it.
         """
         row = new_row(
             key, data, priority=priority, delay=delay, process_date=process_date, expiration_date=expiration_date,
-            insertion_date=insertion_date, lane=lane, every=every, cron=cron, zone=zone,
+            insertion_date=insertion_date, lane=lane, every=every, cron=cron, zone=zone, unique_for=unique_for, after=after,
+            after_dead=after_dead,
         )  # fmt: skip
         near = self._near()
         if near is not None and self._performer is not None:
-            return (await self._performer.put_here(near, (row,), idempotency_key or ""))[0]
+            return QueuePut((await self._performer.put_here(near, (row,), checked_put_name(idempotency_key)))[0], self)
         if idempotency_key is None:
-            return put_of(await self._puts.put(row))
+            return QueuePut(put_of(await self._puts.put(row)), self)
         return (await self._put([row], idempotency_key))[0]
 
-    async def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[Put]:
+    async def put_many(self, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], *, idempotency_key: str | None = None) -> list[QueuePut]:
         """Put rows, all of them or none, as one record. A row is (key, data), or a mapping with the names of `put`."""
-        made = [_row_from(row) for row in rows]
+        made = rows_from(rows)
         near = self._near()
         if near is not None and self._performer is not None:
-            return list(await self._performer.put_here(near, made, idempotency_key or ""))
+            return [QueuePut(put, self) for put in await self._performer.put_here(near, made, checked_put_name(idempotency_key))]
         return await self._put(made, idempotency_key)
 
-    async def _put(self, rows: Sequence[NewRow], idempotency: str | None) -> list[Put]:
+    async def _put(self, rows: Sequence[NewRow], idempotency: str | None) -> list[QueuePut]:
         answer = await self._backend.ask(ask.PUT, requests.PutRows(queue=self.name, rows=rows, idempotency=idempotency))
-        return [put_of(put) for put in PutBatch.puts(answer)]
+        return [QueuePut(put_of(put), self) for put in PutBatch.puts(answer)]
+
+    async def result(self, id: int, *, timeout: str | None = None) -> Any:
+        """What the worker of a row has said of it when it was done. Waits until then; with `timeout`, such as "30s", no longer than that.
+
+        A row that comes again has the result of its last run. Errors: `Timeout`; `NotFound` where the row has left no result, is cancelled
+        or expired, or its result is forgotten, as the setting `results` says; `Conflict` where the row is dead.
+        """
+        return result_value(await self.shown_result(id, timeout=timeout))
+
+    async def shown_result(self, id: int, *, timeout: str | None = None) -> ShownResult:
+        """`result` as JSON has it, with every digit, and until when it is kept."""
+        return await wait_for_result(self._backend, self.name, id, timeout)
 
     # -- claiming ---------------------------------------------------------------------------------------------
 
@@ -152,14 +186,15 @@ class OneQueue:
         wait: str = "20s",
         group: str = "default",
         worker: str = "",
-        done: Sequence[str | Claim] = (),
+        done: Sequence[str | Claim | tuple[str | Claim, Any]] = (),
     ) -> list[Claim]:
         """Claim up to `n` rows that are due, for as long as the queue's lease, or as given; wait so long for the first.
 
-        Empty where none came. `done`: claims whose rows are processed; stale ones are passed over. Errors: `Paused` with wait="0s".
+        Empty where none came. `done`: claims whose rows are processed, or pairs of a claim and its result; stale ones are passed over.
+        Errors: `Paused` with wait="0s"; `BadInput` and `TooLarge` for a result.
         """
-        tokens = [one.token if isinstance(one, Claim) else one for one in done]
-        return (await self.exchange(n, lease=lease, wait=wait, group=group, worker=worker, done=tokens)).claims
+        tokens, results = done_claims(done)
+        return (await self.exchange(n, lease=lease, wait=wait, group=group, worker=worker, done=tokens, results=results)).claims
 
     async def exchange(
         self,
@@ -170,27 +205,34 @@ class OneQueue:
         group: str = "default",
         worker: str = "",
         done: Sequence[str] = (),
+        results: Mapping[str, RowResult] | None = None,
         fail: Sequence[FailedRow] = (),
         extend: Sequence[str] = (),
         release: Sequence[str] = (),
     ) -> Exchanged:
         """Say what became of rows by their tokens, and claim up to `n` others, in one call. A stale token never spoils the rest."""
+        for token in chain(done, extend, release):
+            checked_token(token)
+        for name in (group, worker):
+            if not isinstance(name, str):
+                raise BadInput(f"{name!r:.60} names neither a consumer group nor a worker.", hint='Give text, such as worker="crawler-7".')
+        lasts, waits = lease_of(lease), duration_of(wait, "wait")
         near = self._near()
         if near is not None and self._performer is not None and type(n) is int and n >= 0:
-            lasts, waits = lease_of(lease), duration_of(wait, "wait")
             failed = [one.failure() for one in fail] if fail else ()
             if waits and n:
                 claimed = await self._performer.claim_here(
-                    near, n, lease=lasts, wait=waits, group=group, worker=worker, done=done, fail=failed, extend=extend, release=release
+                    near, n, lease=lasts, wait=waits, group=group, worker=worker, done=done, results=results, fail=failed, extend=extend,
+                    release=release,
                 )  # fmt: skip
             else:
                 claimed = await near.queue.claim(
-                    n, lease=lasts, group=group, worker=worker, done=done, fail=failed, extend=extend, release=release
+                    n, lease=lasts, group=group, worker=worker, done=done, results=results, fail=failed, extend=extend, release=release
                 )  # fmt: skip
             return Exchanged([Claim(one.row, one.token, one.lease_until, self.exchange) for one in claimed.claims], claimed.stale)
         body = ClaimBody(
             n=n, lease=lease, wait=wait, group=group, worker=worker,
-            done=list(done), fail=list(fail), extend=list(extend), release=list(release),
+            done=done_rows(done, results), fail=list(fail), extend=list(extend), release=list(release),
         )  # fmt: skip
         answer = await self._backend.ask(ask.CLAIM, requests.ClaimRows(queue=self.name, body=body))
         return Exchanged([claim_of(shown, self.exchange) for shown in answer.claims], answer.stale)
@@ -199,9 +241,13 @@ class OneQueue:
         """End the claims of a worker that wait for rows; they return at once."""
         await self._backend.ask(ask.LEAVE, requests.LeaveClaims(queue=self.name, worker=worker))
 
-    async def done(self, *tokens: str) -> list[str]:
-        """The rows of these claims are processed: they are gone. Returns the tokens that no longer count."""
-        return (await self.exchange(0, done=tokens)).stale
+    async def done(self, *tokens: str, result: Any = NO_RESULT) -> list[str]:
+        """The rows of these claims are processed: they are gone. Returns the tokens that no longer count.
+
+        `result`: what became of them, JSON or bytes. Errors: `BadInput` for what is neither; `TooLarge`.
+        """
+        results = None if result is NO_RESULT else dict.fromkeys(tokens, result_bytes(result))
+        return (await self.exchange(0, done=tokens, results=results)).stale
 
     async def extend(self, *tokens: str, lease: str | None = None) -> list[str]:
         """Let the leases of claims begin anew. Returns the tokens that no longer count."""
@@ -226,13 +272,17 @@ class OneQueue:
         grace: str = "30s",
         drain: bool = False,
         retry: Backoff | None = None,
+        on_dead: Callable[[Any], Any] | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> QueueWorker:
-        """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`."""
+        """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`.
+
+        `on_dead`: called with each row that dies while the worker runs, whichever worker had it.
+        """
         return QueueWorker(
-            self, function, concurrency=concurrency, lease=lease, group=group, grace=grace, drain=drain, retry=retry, clock=clock,
-            random=random,
+            self, function, concurrency=concurrency, lease=lease, group=group, grace=grace, drain=drain, retry=retry, on_dead=on_dead,
+            clock=clock, random=random,
         )  # fmt: skip
 
     # -- looking ----------------------------------------------------------------------------------------------
@@ -247,7 +297,7 @@ class OneQueue:
 
     async def rows(self, *, state: State | None = None, prefix: str = "", limit: int | None = None) -> AsyncIterator[QueueRow]:
         """Rows by id; of one state (due, future, held, processing), of keys that begin with `prefix`."""
-        after, left = 0, _limit(limit)
+        after, left = 0, limit_of(limit)
         while left is None or left > 0:
             most = _PAGE if left is None else min(left, _PAGE)
             request = requests.ListRows(queue=self.name, state=state, key=prefix, after=after, limit=most)
@@ -279,7 +329,7 @@ class OneQueue:
         return await self._backend.ask(ask.SCHEDULES, self._request())
 
     async def listen(self) -> AsyncIterator[ShownEvent]:
-        """Rows that become due and rows that die, from now on, for ever. One that does not keep up misses some."""
+        """Rows that become due, rows that die, and how many there are, from now on, for ever. One that does not keep up misses some."""
         async for event in self._backend.stream(ask.LISTEN, self._request(), lambda event: self._request()):
             yield event
 
@@ -288,6 +338,10 @@ class OneQueue:
     async def cancel(self, key: str | bytes) -> QueueRow:
         """Remove the waiting row of a key, and return it. Errors: `NotFound`; `Conflict` while it is being processed."""
         return row_of(await self._backend.ask(ask.CANCEL, requests.RowRequest(queue=self.name, key=path_key(key_bytes(key)))))
+
+    async def run_now(self, key: str | bytes) -> QueueRow:
+        """Let the waiting row of a key be due now, whatever its date; its schedule stays. Errors: `NotFound`; `Conflict` as of `cancel`."""
+        return row_of(await self._backend.ask(ask.RUN, requests.RowRequest(queue=self.name, key=path_key(key_bytes(key)))))
 
     async def pause(self) -> None:
         """Give out no rows until `resume`. Puts, and what becomes of claimed rows, go on."""
@@ -301,11 +355,11 @@ class OneQueue:
 
     async def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
         """The rows that the queue has given up, by id; of keys that begin with `prefix`, of one reason."""
-        found, after, left = list[DeadQueueRow](), 0, _limit(limit)
+        found, after, left = list[DeadQueueRow](), 0, limit_of(limit)
         while left is None or left > len(found):
             most = _PAGE if left is None else min(left - len(found), _PAGE)
             request = requests.ListDeadRows(queue=self.name, key=prefix, reason=reason, after=after, limit=most)
-            page = await self._backend.ask(ask.DEAD, request)
+            page = await self._backend.ask(ask_dead.DEAD, request)
             found += [dead_of(shown) for shown in page.items]
             if page.next is None:
                 break
@@ -314,25 +368,25 @@ class OneQueue:
 
     async def dead_show(self, id: int) -> DeadQueueRow:
         """A dead row. Errors: `NotFound`."""
-        return dead_of(await self._backend.ask(ask.DEAD_SHOW, requests.DeadRequest(queue=self.name, id=id)))
+        return dead_of(await self._backend.ask(ask_dead.DEAD_SHOW, requests.DeadRequest(queue=self.name, id=id)))
 
     async def dead_retry(self, id: int, *, dry_run: bool = False) -> int:
         """Put a dead row again; it may merge with a waiting row of its key. Returns 1. Errors: `NotFound`."""
-        return (await self._backend.ask(ask.DEAD_RETRY, requests.ChangeDead(queue=self.name, id=id, dry_run=dry_run))).count
+        return (await self._backend.ask(ask_dead.DEAD_RETRY, requests.ChangeDead(queue=self.name, id=id, dry_run=dry_run))).count
 
     async def dead_retry_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Put every dead row again, or those that a filter finds; return how many."""
         request = requests.ChangeAllDead(queue=self.name, key=prefix, reason=reason, dry_run=dry_run)
-        return (await self._backend.ask(ask.DEAD_RETRY_ALL, request)).count
+        return (await self._backend.ask(ask_dead.DEAD_RETRY_ALL, request)).count
 
     async def dead_drop(self, id: int, *, dry_run: bool = False) -> int:
         """Forget a dead row, for good. Returns 1. Errors: `NotFound`."""
-        return (await self._backend.ask(ask.DEAD_DROP, requests.ChangeDead(queue=self.name, id=id, dry_run=dry_run))).count
+        return (await self._backend.ask(ask_dead.DEAD_DROP, requests.ChangeDead(queue=self.name, id=id, dry_run=dry_run))).count
 
     async def dead_drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Forget every dead row, or those that a filter finds, for good; return how many."""
         request = requests.ChangeAllDead(queue=self.name, key=prefix, reason=reason, dry_run=dry_run)
-        return (await self._backend.ask(ask.DEAD_DROP_ALL, request)).count
+        return (await self._backend.ask(ask_dead.DEAD_DROP_ALL, request)).count
 
     def _near(self) -> OpenQueue | None:
         """The queue itself, where this process owns it: a call then costs nothing beside the queue's own work."""
@@ -340,56 +394,3 @@ class OneQueue:
 
     def _request(self) -> requests.QueueRequest:
         return requests.QueueRequest(queue=self.name)
-
-
-def new_row(
-    key: str | bytes,
-    data: Any = None,
-    *,
-    priority: int | None = None,
-    delay: str | None = None,
-    process_date: GivenDate | None = None,
-    expiration_date: GivenDate | None = None,
-    insertion_date: GivenDate | None = None,
-    lane: str | None = None,
-    every: str | None = None,
-    cron: str | None = None,
-    zone: str | None = None,
-) -> NewRow:
-    """The row that was given. Errors: `BadInput`."""
-    content, form = data_bytes(data)
-    if priority is not None and type(priority) is not int:
-        raise BadInput(f"priority={priority!r:.60} is no number.", hint="Give one from 0 (first) to 255 (last).")
-    if lane is not None and not isinstance(lane, str):
-        raise BadInput(f"lane={lane!r:.60} is no text.", hint='Give such as lane="tenant-7".')
-    return NewRow(
-        key=key_bytes(key),
-        data=content,
-        form=form,
-        priority=priority,
-        process_date=None if process_date is None else read_date(process_date, "process_date"),
-        delay=None if delay is None else duration_of(delay, "delay"),
-        insertion_date=None if insertion_date is None else read_date(insertion_date, "insertion_date"),
-        expiration_date=0 if expiration_date is None else read_date(expiration_date, "expiration_date"),
-        lane=b"" if lane is None else lane.encode(),
-        schedule=read_schedule(every, cron, zone),
-    )
-
-
-def _row_from(given: object) -> NewRow:
-    if isinstance(given, NewRow):
-        return given
-    try:
-        if isinstance(given, Mapping):
-            return new_row(**given)
-        if isinstance(given, tuple):
-            return new_row(*given)
-    except TypeError as error:
-        raise BadInput(f"{given!r:.60} is no row: {error}.", hint='Give (key, data), or such as {"key": "k", "data": 1}.') from None
-    raise BadInput(f"{given!r:.60} is no row.", hint='Give (key, data), or such as {"key": "k", "data": 1}.')
-
-
-def _limit(limit: object) -> int | None:
-    if limit is None or (type(limit) is int and limit >= 0):
-        return limit
-    raise BadInput(f"limit={limit!r:.60} is no number of rows.", hint="Give such as limit=100, or leave it out.")

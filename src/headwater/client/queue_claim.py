@@ -7,13 +7,15 @@ from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from headwater.core.errors import StaleClaim
+from headwater.client.queue_result import NO_RESULT
+from headwater.core.errors import BadInput, StaleClaim
 from headwater.queue.answers import RowPut, ShownClaim, ShownDeadRow, ShownRow
 from headwater.queue.handling import Backoff, GiveUp, Retry, duration_of
 from headwater.queue.json_form import data_of, read_date, read_row, show_claim, show_dead, show_row, shown_key
-from headwater.queue.requests import FailedRow
+from headwater.queue.requests import FailedRow, checked_token
+from headwater.queue.result_form import result_bytes
 from headwater.queue.row import Row, Status
-from headwater.queue.values import ClaimedRow, DeadRow, Put, Reason
+from headwater.queue.values import ClaimedRow, DeadRow, Put, Reason, RowResult
 
 _TEXT = 2000  # characters of an error
 
@@ -106,6 +108,16 @@ class QueueRow:
         """Whether it waits until the row of its key that is being processed is done."""
         return self._row.follow_up
 
+    @property
+    def after(self) -> tuple[int, ...]:
+        """The ids of the rows that it still waits for."""
+        return self._row.after
+
+    @property
+    def after_dead(self) -> str:
+        """What a dead, cancelled or expired one of them does to it: `hold` or `cancel`; empty where it waits for none."""
+        return self._row.after_dead
+
     def shown(self) -> ShownRow:
         """The row as JSON shows it."""
         return show_row(self._row)
@@ -171,9 +183,13 @@ class Claim(QueueRow):
     def shown(self) -> ShownRow:
         return show_claim(ClaimedRow(self._row, self.token, self.lease_until))
 
-    async def done(self) -> None:
-        """The row is processed: it is gone."""
-        await self._tell(done=[self.token])
+    async def done(self, result: Any = NO_RESULT) -> None:
+        """The row is processed: it is gone. `result`: what became of it, JSON or bytes, for those who wait for it.
+
+        Errors: `BadInput` for what is neither; `TooLarge`.
+        """
+        results = {} if result is NO_RESULT else {"results": {self.token: result_bytes(result)}}
+        await self._tell(done=[self.token], **results)
 
     async def extend(self, lease: str | None = None) -> None:
         """Let the lease begin anew, as long as the queue's, or as given."""
@@ -208,11 +224,11 @@ class Claim(QueueRow):
     def _after(self, given: int | None) -> str:
         return f"{Backoff().wait_ms(self.failures + 1, Random()) if given is None else given}ms"
 
-    async def _tell(self, **told: Sequence[Any]) -> None:
+    async def _tell(self, **told: Any) -> None:
         await self._told(None, **told)
         self._settled = True
 
-    async def _told(self, lease: str | None, /, **told: Sequence[Any]) -> None:
+    async def _told(self, lease: str | None, /, **told: Any) -> None:
         if lease is not None:
             duration_of(lease, "lease")
         if (await self._settle(0, lease=lease, **told)).stale:
@@ -220,6 +236,19 @@ class Claim(QueueRow):
                 f"The claim of row {self.id} holds it no longer: its lease has ended, or it is done.",
                 hint="Another worker may have it. Give a longer lease, or extend it in time.",
             )
+
+
+def done_claims(done: Sequence[str | Claim | tuple[str | Claim, Any]]) -> tuple[list[str], dict[str, RowResult]]:
+    """The tokens of claims whose rows are processed, and the results of those that have one. Errors: `BadInput`."""
+    tokens, results = list[str](), dict[str, RowResult]()
+    if isinstance(done, str) or not isinstance(done, Sequence):
+        raise BadInput(f"done={done!r:.60} is no list of claims.", hint="Give such as done=[claim], or done=[(claim, result)].")
+    for one in done:
+        claim, result = one if isinstance(one, tuple) and len(one) == 2 else (one, NO_RESULT)
+        tokens.append(checked_token(claim if isinstance(claim, str) else getattr(claim, "token", claim)))  # also of the blocking door's
+        if result is not NO_RESULT:
+            results[tokens[-1]] = result_bytes(result)
+    return tokens, results
 
 
 # -- what a server has answered -------------------------------------------------------------------------------
@@ -242,3 +271,10 @@ def put_of(put: RowPut) -> Put:
     return Put(
         put.id, put.outcome, 0 if put.process_date is None else read_date(put.process_date, "process_date"), put.raised, put.replayed
     )
+
+
+def limit_of(limit: object) -> int | None:
+    """How many rows a list is to have; None: all. Errors: `BadInput`."""
+    if limit is None or (type(limit) is int and limit >= 0):
+        return limit
+    raise BadInput(f"limit={limit!r:.60} is no number of rows.", hint="Give such as limit=100, or leave it out.")

@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.client.claim_waits import ClaimWaits
 from headwater.client.local import LocalLog
+from headwater.client.notice_post import post_notice
 from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, HeadwaterError, StaleClaim
@@ -20,14 +21,17 @@ from headwater.log.json_form import show_bytes
 from headwater.queue import answers, operations, requests
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row, show_schedule
+from headwater.queue.listing import ends_early
 from headwater.queue.manager import OpenQueue, QueueManager
 from headwater.queue.metrics import QueueMetrics
+from headwater.queue.notes import NOTES
 from headwater.queue.queue import Queue
 from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.requests import QueueRequest
+from headwater.queue.result_form import show_result, told_done
 from headwater.queue.row import BINARY, NewRow
 from headwater.queue.settings_form import show_settings
-from headwater.queue.values import Claimed, HistoryEntry, Put, QueueEvent
+from headwater.queue.values import Claimed, HistoryEntry, Put, QueueCounts, QueueEvent
 from headwater.wire.operation import Operation, Reply
 
 _audit = logging.getLogger("headwater.audit")
@@ -112,7 +116,9 @@ class QueuePerformer:
         if self._manager is None:
             log, regions = await self._log.open(), await self._wal.manager(NAMESPACE)
             if self._manager is None:
-                self._manager = QueueManager(log, regions, clock=self._clock, settings=self._settings, serves=bool(self._address))
+                self._manager = QueueManager(
+                    log, regions, clock=self._clock, settings=self._settings, serves=bool(self._address), post=post_notice
+                )
         return self._manager
 
     def opened(self, name: str) -> OpenQueue | None:
@@ -166,16 +172,18 @@ class QueuePerformer:
         declaration = known.declaration
         if declaration.columns:
             for row in rows:
-                declaration.check(row.data, binary=row.form == BINARY)
+                if not row.key.startswith(NOTES):
+                    declaration.check(row.data, binary=row.form == BINARY)
             rows = [msgspec.structs.replace(row, declaration=known.entry.declared) for row in rows]
         return known.queue.put(rows, idempotency=idempotency)
 
     async def claim_rows(self, request: requests.ClaimRows) -> Claimed:
         """What a claim has brought."""
         body = request.body
+        done, results = told_done(body.done)
         return await self.claim_here(
-            await self._known(request), body.n, lease=request.lease_ms, wait=request.wait_ms, group=body.group,
-            worker=body.worker, done=body.done, fail=[one.failure() for one in body.fail], extend=body.extend, release=body.release,
+            await self._known(request), body.n, lease=request.lease_ms, wait=request.wait_ms, group=body.group, worker=body.worker,
+            done=done, results=results, fail=[one.failure() for one in body.fail], extend=body.extend, release=body.release,
         )  # fmt: skip
 
     # -- queues -----------------------------------------------------------------------------------------------
@@ -227,13 +235,16 @@ class QueuePerformer:
         queue = await self._queue(request)
         found = await queue.rows(state=request.state, prefix=request.key.encode(), after=request.after, limit=request.limit + 1)
         shown = [show_row(row) for row in found[: request.limit]]
-        return answers.RowsPage(shown, str(shown[-1].id) if len(found) > request.limit else None)
+        return answers.RowsPage(shown, str(shown[-1].id) if len(found) > request.limit or ends_early(found) else None)
 
     async def get(self, request: requests.FindRow) -> answers.ShownRow:
         return show_row(await (await self._queue(request)).get(request.wanted))
 
     async def cancel(self, request: requests.RowRequest) -> answers.ShownRow:
         return show_row(await (await self._queue(request)).cancel(key_in_path(request.key)))
+
+    async def run_now(self, request: requests.RowRequest) -> answers.ShownRow:
+        return show_row(await (await self._queue(request)).run(key_in_path(request.key)))
 
     async def history(self, request: requests.RowRequest) -> Sequence[answers.ShownChange]:
         return [_shown_change(entry) for entry in await (await self._queue(request)).history(key_in_path(request.key))]
@@ -251,8 +262,13 @@ class QueuePerformer:
         await self._known(request)
         self.waits.leave(request.queue, request.worker)
 
-    async def done(self, request: requests.ClaimRequest) -> None:
-        await _told(request, (await self._queue(request)).done([request.token]))
+    async def done(self, request: requests.DoneClaim) -> None:
+        results = None if request.result is None else {request.token: request.result}
+        await _told(request, (await self._queue(request)).done([request.token], results))
+
+    async def result(self, request: requests.FindResult) -> Reply[answers.ShownResult]:
+        found = await (await self._queue(request)).result(request.id, wait=request.wait_ms)
+        return Reply(show_result(request.id, found), 202 if found is None else 200)
 
     async def fail(self, request: requests.FailClaim) -> None:
         await _told(request, (await self._queue(request)).fail([request.failure()]))
@@ -269,7 +285,8 @@ class QueuePerformer:
         queue, prefix = await self._queue(request), request.key.encode()
         found = await queue.dead_list(prefix=prefix, reason=request.reason or "", after=request.after, limit=request.limit + 1)
         shown = [show_dead(dead) for dead in found[: request.limit]]
-        return answers.DeadPage(shown, str(shown[-1].id) if len(found) > request.limit else None)
+        more = len(found) > request.limit or ends_early(dead.row for dead in found)
+        return answers.DeadPage(shown, str(shown[-1].id) if more else None)
 
     async def dead_show(self, request: requests.DeadRequest) -> answers.ShownDeadRow:
         return show_dead(await (await self._queue(request)).dead_get(request.id))
@@ -350,4 +367,15 @@ def _shown_event(event: QueueEvent) -> answers.ShownEvent:
         key=show_bytes(event.key, "text") if event.key else "",
         reason=event.reason,
         count=event.count,
+        counts=None if event.counts is None else _shown_counts(event.counts, event.date),
+    )
+
+
+def _shown_counts(counts: QueueCounts, now: int) -> answers.EventCounts:
+    return answers.EventCounts(
+        rows=answers.RowCounts(**counts.rows._asdict()),
+        rates=answers.EventRates(**counts.rates._asdict()),
+        due_lag_seconds=max(0, now - counts.oldest_due) / 1000 if counts.oldest_due else 0.0,
+        paused=counts.paused,
+        waiting_claims=counts.waiting_claims,
     )

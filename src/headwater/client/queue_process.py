@@ -18,6 +18,7 @@ import msgspec
 from headwater.client.queue import OneQueue
 from headwater.client.queue_running import WorkerReport
 from headwater.client.queue_worker import QueueWorker
+from headwater.client.row_lines import show_rows
 from headwater.core.clock import SystemClock
 from headwater.core.errors import BadInput, HeadwaterError
 from headwater.wire.problems import encoded, problem_of
@@ -35,6 +36,7 @@ class WorkOrder(msgspec.Struct, frozen=True, kw_only=True):
     group: str = "default"
     grace: str = "30s"
     drain: bool = False
+    verbose: bool = False
     where: str = ""
     config: str | None = None
     socket: str = ""
@@ -100,6 +102,7 @@ def main() -> None:
     """Work as the first argument says, until the parent has closed standard input, or SIGTERM."""
     order = msgspec.json.decode(sys.argv[1].encode(), type=WorkOrder)
     sys.stdout, out = sys.stderr, sys.stdout  # what the function prints is no report
+    show_rows(verbose=order.verbose)
     code = 1
     try:
         try:

@@ -285,6 +285,8 @@ def _unknown(raw: _Raw, known: Mapping[str, Setting]) -> BadConfig:
 
 def _fit(setting: Setting, raw: _Raw) -> Any:
     """The value in the setting's type, or `BadConfig`."""
+    if raw.value == setting.default == "":  # a text that may be empty
+        return ""
     try:
         value = _converted(setting.type, raw)
         least, most = setting.about.least, setting.about.most

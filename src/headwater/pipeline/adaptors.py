@@ -26,6 +26,7 @@ OTHERWISE = {  # what people type instead
     **dict.fromkeys(("webhook", "https", "rest"), "http"),
     **dict.fromkeys(("orc", "jdbc", "delta", "avro", "iceberg"), "spark"),
     **dict.fromkeys(("minio", "aws"), "s3"),
+    **dict.fromkeys(("queues", "workqueue", "work_queue", "jobs"), "queue"),
     "mongo": "mongodb",
     "elastic": "elasticsearch",
 }

@@ -14,6 +14,7 @@ from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mysql.adaptor import MySQL
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.postgres.adaptor import Postgres
+from headwater.adaptors.queue.adaptor import QueueAdaptor
 from headwater.adaptors.rabbitmq.adaptor import RabbitMQ
 from headwater.adaptors.s3.adaptor import S3
 from headwater.adaptors.spark.adaptor import SparkAdaptor
@@ -193,6 +194,39 @@ def postgres(
     `publication`: The publication that says which tables are followed.
     `schema`: As a sink, the schema of namespaces without one.
     `state_schema`: As a sink, the schema of the tables in which it keeps its state.
+    """
+
+def queue(
+    queue: str,
+    *,
+    address: str | Env | None = None,
+    token: str | Env | None = None,
+    key: str = "{id}",
+    lane: str = "",
+    priority: int | None = None,
+    delay: str = "0ms",
+    envelope: bool = False,
+    lease: str = "1m",
+    group: str = "default",
+    batch: int = 500,
+    decimals: Literal["decimal", "float"] = "decimal",
+) -> QueueAdaptor:
+    """A work queue of headwater: messages become rows for workers, and rows become messages.
+
+    `queue`: The name of the queue.
+    `address`: A data directory, or the `http(s)://` address of a headwater server with its `token`. A directory that a server serves is
+        reached through that server; without one, the run owns the queue, and others wait. Without an address: what `headwater.toml` and
+        the environment name (`--data` of a command is not seen).
+    `token`: The token of the server. Default: `HEADWATER_TOKEN`.
+    `key`: The key of a row: text in which `{id}` is the document's id, `{namespace}` its namespace, and `{name}` a field's value.
+    `lane`: The lane of a row, made as the key is. Rows of one lane run in their order. Default: none.
+    `priority`: The priority of the rows, 0 first, 255 last. Default: the queue's.
+    `delay`: The time from the put to the row's process date.
+    `envelope`: A row holds `{"op", "namespace", "timestamp", "offset", "data"}` instead of the data alone. Then deletes are put, too.
+    `lease`: How long the rows of a source that has died stay claimed.
+    `group`: The consumer group that a source claims in.
+    `batch`: The most rows that a source claims at once.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     """
 
 def rabbitmq(

@@ -92,7 +92,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind in (Size, Duration):
             noun = "a size" if self.kind is Size else "a time"
             return f'{noun} from {self.kind(least)} to {self.kind(most)}, such as "{self.default}"'
-        if self.kind is int:
+        if self.kind in (int, int | None):
             return "a whole number" if least is None else f"a whole number from {least} to {most}"
         if get_origin(self.kind) is dict:
             return f'names with their values, as text: {self.name}={{"name": "value"}}'

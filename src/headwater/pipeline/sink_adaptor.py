@@ -103,6 +103,10 @@ class SinkAdaptor(Generic[Own]):
         a system that knows repeats by the batch would not know these. In a run, its batches keep their bounds when they are tried again."""
         return True
 
+    def alone(self) -> bool:
+        """Whether the run itself delivers, part after part: so for a system that only one process can use at a time."""
+        return False
+
     def gathers(self) -> bool:
         """Whether every part becomes a file or an object of its own, so that while changes are followed a second's worth makes one."""
         return False
@@ -213,6 +217,9 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
 
     def shareable(self) -> bool:
         return self._sink().shareable()
+
+    def alone(self) -> bool:
+        return self._sink().alone()
 
     def gathers(self) -> bool:
         return self._sink().gathers()

@@ -37,7 +37,8 @@ class ShownRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `attempts`: how often it was claimed; `failures`: how often it has failed since its data changed; `error`: of the last failure;
     `worker` and `group`: who processes it; `follow_up`: it waits until the row of its key that is being processed is done; `schedule`: it
-    comes again, such as every 1h.
+    comes again, such as every 1h; `after`: the ids of the rows that it still waits for, and `after_dead`, what a dead one of them does to
+    it: hold or cancel.
     """
 
     id: int
@@ -58,6 +59,8 @@ class ShownRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str = ""
     follow_up: bool = False
     schedule: str = ""
+    after: tuple[int, ...] = ()
+    after_dead: str = ""
 
 
 class ShownClaim(ShownRow, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,8 +120,17 @@ class RowsClaimed(msgspec.Struct, frozen=True, kw_only=True):
     stale: list[str] = []
 
 
+class ShownResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of a row: what its worker has said of it, until `expires`. `done` false: the row is not done yet."""
+
+    id: int
+    done: bool
+    result: Data = None
+    expires: Date | None = None
+
+
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows by state. `held`: waiting rows that another row keeps back, such as follow-ups and the rest of a lane."""
+    """Rows by state. `held`: waiting rows that another row keeps back, such as follow-ups and rows put after others."""
 
     due: Count
     future: Count
@@ -128,13 +140,20 @@ class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue holds, and what has happened since its process opened it. `oldest_due`: the date of the row that waits longest."""
+    """What a queue holds, and what has happened since its process opened it. `oldest_due`: the date of the row that waits longest.
+    `waiting_claims`: those that have reached this process. `told`: dead rows that the address of `on_dead` has taken; `failed_notices`:
+    tries to tell it that failed.
+
+    `ignored`: puts whose key was done within their `unique_for`; `done_keys`: keys that are remembered for that; `results`: those that are
+    kept.
+    """
 
     queue: str
     region: int
     paused: bool
     rows: RowCounts
     waiting_claims: Count
+    waiting_results: Count
     oldest_due: Date | None
     log_records: Count
     log_bytes: Count
@@ -148,6 +167,12 @@ class ShownStatistics(msgspec.Struct, frozen=True, kw_only=True):
     died: Count
     expired: Count
     cancelled: Count
+    ignored: Count
+    results: Count
+    result_bytes: Count
+    done_keys: Count
+    told: Count = 0
+    failed_notices: Count = 0
 
 
 class QueuePaused(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,12 +218,32 @@ class ShownSchedule(msgspec.Struct, frozen=True, kw_only=True):
     next_run: Date
 
 
-class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rows have become due (`count` of them), or a row has died, and why."""
+class EventRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows for each second of the last interval, which is a second or a little more."""
 
-    kind: Literal["due", "dead"]
+    puts: float
+    claims: float
+    done: float
+    failed: float
+
+
+class EventCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue holds, and how much happens in it. `due_lag_seconds`: how long the row that waits longest has been due."""
+
+    rows: RowCounts
+    rates: EventRates
+    due_lag_seconds: float
+    paused: bool
+    waiting_claims: Count
+
+
+class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rows have become due (`count` of them); a row has died, and why; or `counts`: what the queue holds by now."""
+
+    kind: Literal["due", "dead", "counts"]
     date: Date
     id: int = 0
     key: Key = ""
     reason: str = ""
     count: Count = 1
+    counts: EventCounts | None = None

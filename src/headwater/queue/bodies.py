@@ -8,11 +8,14 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.queue.json_form import send_rows
-from headwater.queue.requests import ClaimBody, ClaimRows, CreateQueue, PutRows
+from headwater.queue.requests import ClaimBody, ClaimRows, CreateQueue, DoneBody, DoneClaim, PutRows
+from headwater.queue.result_form import read_result, sent_result
+from headwater.queue.values import RowResult
 from headwater.wire.json import unreadable
 
 JSON = "application/json"
 _claim = msgspec.json.Decoder(ClaimBody)
+_done = msgspec.json.Decoder(DoneBody)
 _object = msgspec.json.Decoder(dict[str, Any])
 _encode = msgspec.json.Encoder().encode
 _NOTHING = ClaimBody()
@@ -37,6 +40,22 @@ def read_claim(body: bytes) -> ClaimBody:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         hint = 'A claim is such as {"n": 10, "lease": "60s", "done": ["…"]}.'
         raise unreadable(error, ClaimBody.__struct_fields__, forms=hint) from None
+
+
+def send_done(request: DoneClaim) -> tuple[str, bytes]:
+    """The type and the body of a done row."""
+    return JSON, b"" if request.result is None else _encode(DoneBody(result=sent_result(request.result)))
+
+
+def read_done(body: bytes) -> RowResult | None:
+    """The result of a done row; None: it has none. Errors: `BadInput`."""
+    if not body.strip():
+        return None
+    try:
+        sent = _done.decode(body).result
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise unreadable(error, DoneBody.__struct_fields__, forms='A result is such as {"result": {"pages": 3}}.') from None
+    return read_result(sent) if bytes(sent) else None
 
 
 def send_settings(request: CreateQueue) -> tuple[str, bytes]:

@@ -2,23 +2,34 @@
 
 A row that nobody claims would keep every record behind its home. So when the log has many more records than rows, or bytes, the oldest
 rows are written to its end, as they are. Then everything before the first home that is left is marked as flushed.
+
+At the end of a period less is enough: where most records are of rows that are gone, the others move on, so that its files can go. A row
+thus is written again for each record, or more, that this frees, and rows that fill their files stay where they are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from headwater.core.errors import HeadwaterError
+from headwater.core.period import period_end
 from headwater.core.timers import Timer, Timers
+from headwater.queue.body import FLAGS, ON_LOG, place_in
+from headwater.queue.data_place import DataPlace
+from headwater.queue.data_reader import held
+from headwater.queue.decisions import NO_DATA, Decisions
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import MOST_ROWS
 
 if TYPE_CHECKING:
     from headwater.queue.runtime import QueueRuntime
 
+_logger = logging.getLogger("headwater.queue")
 SPARE_RECORDS = 200_000
 SPARE_BYTES = 64 << 20
 _ROWS = 500  # that are carried by one record
@@ -35,22 +46,38 @@ class Carrier:
         self._runtime, self._timers = runtime, timers
         self._task: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
+        self._rests_until = 0  # a row could not be read: each commit would try again
+        self._period: Timer | None = None  # rings when the period ends, where that is worth it
         self._marked = runtime.decisions.fold.homes.first
 
     def look(self) -> None:
         """See whether there is something to do. Called after each commit."""
-        homes = self._runtime.decisions.fold.homes
-        unneeded = homes.pass_unneeded() - self._marked
+        fold = self._runtime.decisions.fold
+        unneeded = fold.homes.pass_unneeded() - self._marked
+        if self._period is None and too_long(fold, spare=False):
+            self._await_period()
         if self._task is not None:
             return
-        if unneeded >= _MARK_AT or too_long(self._runtime.decisions.fold):
+        rests = self._rests_until and self._runtime.now_ms() < self._rests_until
+        if unneeded >= _MARK_AT or (not rests and too_long(fold)):
             self._start()
         elif unneeded > 0 and self._timer is None:
             self._timer = self._timers.at(self._runtime.now_ms() + _MARK_AFTER, self._start)
 
+    def _await_period(self) -> None:
+        period, now = self._runtime.decisions.settings.period.value, self._runtime.now_ms()
+        if period:
+            self._period = self._timers.at(period_end(period, now), self._period_over)
+
+    def _period_over(self) -> None:
+        self._period = None
+        if self._task is None:
+            self._task = asyncio.create_task(self._work(spare=False))
+
     async def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._period):
+            if timer is not None:
+                timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -62,11 +89,11 @@ class Carrier:
         if self._task is None:
             self._task = asyncio.create_task(self._work())
 
-    async def _work(self) -> None:
+    async def _work(self, *, spare: bool = True) -> None:
         try:
-            while not self._runtime.log.broken and too_long(self._runtime.decisions.fold):
+            while not self._runtime.log.broken and too_long(self._runtime.decisions.fold, spare=spare):
                 first = self._runtime.decisions.fold.homes.first
-                await self._carry_oldest()
+                await self._carry_oldest(spare)
                 if self._runtime.decisions.fold.homes.pass_unneeded() <= first:
                     break
             await self.mark()
@@ -75,19 +102,54 @@ class Carrier:
         finally:
             self._task = None
 
-    async def _carry_oldest(self) -> None:
+    async def _carry_oldest(self, spare: bool) -> None:
         """Carry the oldest rows, slice by slice, until the log is short enough. Leaves out rows whose homes have changed meanwhile."""
         fold = self._runtime.decisions.fold
-        oldest = [(slot, fold.home(slot)) for slot in oldest_rows(fold, _LOOKED_UP)]
-        for at in range(0, max(len(oldest), 1), _ROWS):
-            decisions = self._runtime.begin(self._runtime.now_ms())
-            if decisions is None or decisions.fold is not fold:
+        oldest = [(slot, fold.oldest_home(slot)) for slot in oldest_rows(fold, _LOOKED_UP)]
+        at, more = 0, True
+        while more:
+            some, at = _slice(fold, oldest, at)
+            before, more = oldest[at - 1][1] if oldest else fold.sequence, at < len(oldest)
+            data = await self._read([slot for slot, _ in some])
+            decisions = self._begin(fold)
+            if decisions is None:
                 return
-            some = [slot for slot, home in oldest[at : at + _ROWS] if fold.columns.states[slot] and fold.home(slot) == home]
-            decisions.carry(some, _BYTES, before=oldest[min(at + _ROWS, len(oldest)) - 1][1] if oldest else decisions.fold.sequence)
+            decisions.carry([slot for slot, home in some if _is_at(fold, slot, home)], 2 * _BYTES, before=before, data=data)
             await self._runtime.commit(None, _nothing)
-            if not too_long(decisions.fold):
+            await self._carry_finished(fold, before, spare)
+            if not too_long(decisions.fold, spare=spare):
                 return
+
+    def _begin(self, fold: QueueFold) -> Decisions | None:
+        """Begin a record of a fold. None: there is another one by now, or the log cannot be written."""
+        return None if self._runtime.decisions.fold is not fold else self._runtime.begin(self._runtime.now_ms())
+
+    async def _read(self, slots: list[int]) -> Mapping[DataPlace, bytes]:
+        """The data of rows that are on the log alone. Errors: where some cannot be read. Nothing behind their record could go, either."""
+        fold = self._runtime.decisions.fold
+        bodies = [fold.columns.bodies[slot] for slot in slots]
+        places = [place_in(body) for body in bodies if body[FLAGS] & ON_LOG]
+        if not places:
+            return NO_DATA
+        with held(fold, places):
+            if not await self._runtime.log.tail():  # their records may be under way
+                return NO_DATA
+            found = await self._runtime.reader.read(places)
+        for data in found.values():
+            if isinstance(data, HeadwaterError):
+                self._rests_until = self._runtime.now_ms() + _MARK_AFTER
+                _logger.warning("The log of the queue %s cannot be shortened: %s", self._runtime.name, data)
+                raise data
+        return cast(Mapping[DataPlace, bytes], found)
+
+    async def _carry_finished(self, fold: QueueFold, before: int, spare: bool) -> None:
+        """Carry the results and keys of done rows whose homes are up to a sequence, slice by slice."""
+        while fold.finished.oldest_home <= before and too_long(fold, spare=spare):
+            decisions = self._begin(fold)
+            if decisions is None:
+                return
+            decisions.carry_finished(_BYTES, before=before)
+            await self._runtime.commit(None, _nothing)
 
     async def mark(self) -> None:
         """Tell the region which records are flushed."""
@@ -98,11 +160,17 @@ class Carrier:
             self._marked = first
 
 
-def too_long(fold: QueueFold) -> bool:
-    """Whether the log has more than twice what its rows need, and some."""
+def too_long(fold: QueueFold, *, spare: bool = True) -> bool:
+    """Whether the log has more than twice what its rows need, and some; without `spare`, more than two records for a row.
+
+    The bytes do not count without it: small rows need more than twice their own, wherever they are.
+    """
     homes = fold.homes
     homes.pass_unneeded()
-    return homes.records > 2 * len(fold) + SPARE_RECORDS or homes.bytes > 2 * fold.live_bytes + SPARE_BYTES
+    live, size = len(fold) + len(fold.finished), fold.live_bytes + fold.data.bytes + fold.finished.size
+    if not spare:
+        return homes.records > 2 * live
+    return homes.records > 2 * live + SPARE_RECORDS or homes.bytes > 2 * size + SPARE_BYTES
 
 
 def oldest_rows(fold: QueueFold, most: int) -> list[int]:
@@ -113,11 +181,34 @@ def oldest_rows(fold: QueueFold, most: int) -> list[int]:
     if columns.homes:
         written = np.fromiter(columns.homes.keys(), np.int64, len(columns.homes))
         homes[np.searchsorted(slots, written)] = np.fromiter(columns.homes.values(), np.int64, len(columns.homes))
+    if fold.data.homes:
+        needed = np.fromiter(fold.data.homes.keys(), np.int64, len(fold.data.homes))
+        homes[np.searchsorted(slots, needed)] = np.fromiter(fold.data.homes.values(), np.int64, len(fold.data.homes))
     if len(slots) > most:
         first = np.argpartition(homes, most)[:most]
         slots, homes = slots[first], homes[first]
     found: list[int] = slots[np.argsort(homes, kind="stable")].tolist()
     return found
+
+
+def _slice(fold: QueueFold, oldest: list[tuple[int, int]], at: int) -> tuple[list[tuple[int, int]], int]:
+    """Rows from a place on that one record can carry, and the place behind them. Leaves out those whose homes have changed."""
+    some: list[tuple[int, int]] = []
+    size, at_most = 0, min(at + _ROWS, len(oldest))
+    while at < at_most:
+        slot, home = oldest[at]
+        if _is_at(fold, slot, home):
+            body = fold.columns.bodies[slot]
+            size += len(body) + (place_in(body).length if body[FLAGS] & ON_LOG else 0)
+            if some and size > _BYTES:
+                break
+            some.append((slot, home))
+        at += 1
+    return some, at
+
+
+def _is_at(fold: QueueFold, slot: int, home: int) -> bool:
+    return bool(fold.columns.states[slot]) and fold.oldest_home(slot) == home
 
 
 async def _nothing() -> None: ...

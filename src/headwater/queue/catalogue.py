@@ -125,3 +125,8 @@ def unknown(name: str, fold: CatalogueFold) -> UnknownQueue:
         hint=f"{f'Did you mean {near}? ' if near else ''}Create it with `headwater queue create {name}`, or list queues with "
         "`headwater queue list`.",
     )
+
+
+def deleted(name: str) -> UnknownQueue:
+    """The error of calls that wait while their queue is deleted."""
+    return UnknownQueue(f"The queue {name} was deleted.", hint=f"Create it anew with `headwater queue create {name}`.")

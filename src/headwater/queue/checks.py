@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from headwater.core.errors import BadInput, TooLarge
+from headwater.queue.records import MOST_ROWS, OVERHEAD, PUT_SIZE
 from headwater.queue.row import BINARY, JSON, NewRow
-from headwater.queue.settings import QueueSettings
+from headwater.queue.settings import MAX_KEPT, QueueSettings
 
 MAX_KEY = 1024
 """Bytes of a key."""
@@ -17,6 +20,8 @@ MAX_DATE = (1 << 47) - 1
 FORMS = (JSON, BINARY)
 MAX_ERROR = 4096
 """Bytes of the text of a failure; more is cut off."""
+MOST_AFTER = 65_536
+"""Rows that a row may be put after."""
 ROOM = 16 << 10
 """Bytes that the largest put leaves free in a record: its row is written again, with its claim, its lane and the texts of failures."""
 SMALL = 64 << 10
@@ -40,6 +45,14 @@ class CheckedRow(msgspec.Struct, gc=False):
     """Empty: the one that the row of the key has, if any. `never`: none from now on."""
     dated: bool = True
     """The process date is not that of the schedule's first run."""
+    own: bool = False
+    """The insertion date is the queue's, not the caller's: the put is never stale, also where somebody has set the queue's clock back."""
+    unique_for: int = 0
+    """Milliseconds for which the row's key is remembered when it is done; those of the queue's settings count beside it."""
+    within: int = 0
+    """The row is ignored where its key was done within so many milliseconds; 0: it never is."""
+    after: tuple[int, ...] = ()
+    after_dead: str = ""
 
 
 def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
@@ -86,12 +99,49 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
     if new.lane and (type(new.lane) is not bytes or len(new.lane) > MAX_NAME):
         raise BadInput(f"The lane of {_shown(key)} is none.", hint=f"Give up to {MAX_NAME} bytes.")
     checked = CheckedRow(key, data, new.form, priority, insertion, process, new.expiration_date, new.declaration, new.lane, raised)
+    checked.own = new.insertion_date is None
+    if new.unique_for is None:
+        checked.within = int(settings.unique_for)
+    else:
+        if type(new.unique_for) is not int or not 0 <= new.unique_for <= MAX_KEPT:
+            raise BadInput(f"The unique_for {new.unique_for!r} of {_shown(key)} is none.", hint="Give 0ms to 366d, such as 10m.")
+        checked.unique_for = checked.within = new.unique_for
     if schedule is not None:
         if len(schedule.cron) > MAX_NAME:
             raise BadInput(f"The cron expression of {_shown(key)} is too long.", hint=f"Give up to {MAX_NAME} characters.")
         given = new.delay is not None or new.process_date is not None
         checked.schedule, checked.dated = str(schedule), given or not (schedule.every or schedule.cron)
+    if new.after or new.after_dead:
+        checked.after, checked.after_dead = _checked_after(key, new.after), new.after_dead
+        if new.after_dead not in ("", "hold", "cancel"):
+            raise BadInput(f"after_dead={new.after_dead!r:.60} of {_shown(key)} is none.", hint="Give hold or cancel.")
     return checked
+
+
+def check_size(checked: Sequence[CheckedRow], limit: int, *, named: bool, more: int = 0) -> None:
+    """Whether the rows of a put fit into a record of the limit. `named`: its answer is kept with it. `more`: bytes that they have beside.
+
+    Errors: `TooLarge`.
+    """
+    room = limit - ROOM
+    if len(checked) > MOST_ROWS:
+        raise TooLarge(f"A put of {len(checked)} rows is too large.", hint=f"Put up to {MOST_ROWS} rows at once.")
+    size = sum(len(new.key) + len(new.data) + len(new.lane) + len(new.schedule) for new in checked) + OVERHEAD * (len(checked) + 1) + more
+    if named:
+        size += MAX_NAME + PUT_SIZE * len(checked)
+    if size > room:
+        raise TooLarge(f"The rows have {size} bytes; the queue's log takes {room} at once.", hint="Put fewer or smaller rows at once.")
+
+
+def _checked_after(key: bytes, after: tuple[int, ...]) -> tuple[int, ...]:
+    for id in after:
+        if type(id) is not int or not 0 <= id < 1 << 63:
+            raise BadInput(f"{id!r:.60}, after which {_shown(key)} comes, is no id of a row.", hint="Give ids that puts have answered.")
+    if len(after) > MOST_AFTER:
+        raise TooLarge(
+            f"{_shown(key)} waits for {len(after)} rows; {MOST_AFTER} are allowed.", hint="Let another row wait for some of them."
+        )
+    return after
 
 
 def checked_name(name: str, what: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from headwater.queue.date_heap import NEVER
@@ -32,7 +33,8 @@ class Claims:
 
     def __init__(self, table: int = 0) -> None:
         """`table`: of the queue. No other queue has had it, so that no token of a deleted queue fits one that was created again."""
-        self._table = f"-{table}" if table else ""
+        self.table = table
+        self._end = f"-{table}" if table else ""
         self.by_slot: dict[int, HeldRow] = {}
         self.by_token: dict[str, int] = {}
         self._fast: dict[str, int] = {}  # by consumer group: rows below the slow band that it processes
@@ -46,7 +48,7 @@ class Claims:
 
     def add(self, slot: int, sequence: int, start: int, until: int, group: str, worker: str, fast: bool) -> str:
         """A row was claimed, by the record of this sequence; return the token. `fast`: it is below the slow band."""
-        token = f"{slot}-{sequence}{self._table}"
+        token = f"{slot}-{sequence}{self._end}"
         self.by_token[token] = slot
         self.by_slot[slot] = _made(HeldRow, (sequence, start, until, group, worker, fast, token))
         if fast:
@@ -57,6 +59,22 @@ class Claims:
         else:
             self._lease((until, slot, sequence))
         return token
+
+    def add_many(self, slots: Sequence[int], sequence: int, start: int, until: int, group: str, worker: str) -> list[str]:
+        """`add` for rows below the slow band that one record claims; return their tokens."""
+        end = f"-{sequence}{self._end}"
+        tokens = [f"{slot}{end}" for slot in slots]
+        self.by_token.update(zip(tokens, slots, strict=True))
+        for slot, token in zip(slots, tokens, strict=True):
+            self.by_slot[slot] = _made(HeldRow, (sequence, start, until, group, worker, True, token))
+        self._fast[group] = self._fast.get(group, 0) + len(slots)
+        self._lease((until, slots[0], sequence))
+        if self._run and self._run[-1] == (until, slots[0], sequence):
+            self._run.extend([(until, slot, sequence) for slot in slots[1:]])
+        else:
+            for slot in slots[1:]:
+                self._lease((until, slot, sequence))
+        return tokens
 
     def extend(self, slot: int, start: int, until: int) -> None:
         """Its lease begins anew."""
@@ -78,6 +96,20 @@ class Claims:
         if run and run[0][2] == sequence and run[0][1] == slot:
             run.popleft()
         return claim
+
+    def remove_many(self, tokens: Iterable[str], slots: Iterable[int]) -> None:
+        """Rows are no longer processed: these tokens, all of which count, and their slots."""
+        drop, take, fast = self.by_token.__delitem__, self.by_slot.pop, self._fast
+        for token in tokens:
+            drop(token)
+        for slot in slots:
+            claim = take(slot)
+            if claim.fast:
+                group = claim.group
+                if fast[group] > 1:
+                    fast[group] -= 1
+                else:
+                    del fast[group]
 
     def only_slow(self, group: str) -> bool:
         """Whether a consumer group processes no row below the slow band."""

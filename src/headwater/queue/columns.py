@@ -1,21 +1,24 @@
 """Rows as columns: what a queue knows of each row, at its slot. A slot that is free is used again.
 
 A million Python objects with a dozen numbers each would take a kilobyte each. Here a row is its body, and three numbers. What few rows
-have stands in dicts by slot: a date of update other than that of insertion, lost leases, failures, a lane, the text of an error.
+have stands in dicts by slot: a date of update other than that of insertion, lost leases, failures, a lane, the text of an error, the rows
+that it waits for.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater.queue.dependencies import Dependencies
 from headwater.queue.schedule import NEVER
 
-FREE, RUN, HEAP, FUTURE, HELD, PROCESSING, DEAD = range(7)
+FREE, RUN, HEAP, FUTURE, HELD, PROCESSING, DEAD, BLOCKED = range(8)
 """States of a slot. `RUN`, `HEAP` and `FUTURE` are those of a waiting row, and say where it stands in the order. A held row waits for
-another row, and cannot be claimed before that one is gone."""
+the row of its key, and cannot be claimed before that one is gone. A blocked row waits for rows of other keys."""
 
 LAST_WAITING = FUTURE
 _GROWTH = 1024  # slots that are made at once
@@ -38,6 +41,10 @@ class Extras(msgspec.Struct, omit_defaults=True, frozen=True):
     """As `str` writes it. `never`: a follow-up row that ends the schedule of the row that it follows."""
     run: int = 0
     """The date of the schedule's run for which the row waits, or is processed: retries and puts move the process date alone."""
+    unique_for: int = 0
+    """Milliseconds for which its key is remembered when it is done."""
+    absorbed: Sequence[int] = ()
+    """Ids of follow-up rows that it has taken up: their puts wait for this row's end."""
 
     @property
     def recurs(self) -> str:
@@ -51,7 +58,7 @@ NO_TRIES, NO_EXTRAS = Tries(), Extras()
 class RowColumns:
     """The columns. `free` holds the slots that no row has."""
 
-    __slots__ = ("bodies", "extras", "free", "homes", "ids", "states", "tries", "updates")
+    __slots__ = ("absorbed", "bodies", "by_id", "extras", "free", "homes", "ids", "states", "tries", "updates", "waits")
 
     def __init__(self) -> None:
         self.states = bytearray()
@@ -62,6 +69,11 @@ class RowColumns:
         self.updates: dict[int, int] = {}
         self.tries: dict[int, Tries] = {}
         self.extras: dict[int, Extras] = {}
+        self.absorbed: dict[int, int] = {}
+        """The slots of rows by the ids of the follow-up rows that they have taken up."""
+        self.waits = Dependencies()
+        self.by_id: dict[int, int] | None = None
+        """The slots by id, from the first `find` on."""
         self.free: list[int] = []
 
     def __len__(self) -> int:
@@ -86,10 +98,26 @@ class RowColumns:
 
     def give_back(self, slot: int) -> None:
         """Forget the row of a slot."""
+        if self.by_id is not None:
+            self.by_id.pop(self.ids[slot], None)
         self.states[slot] = FREE
         self.bodies[slot] = b""
         self.forget_rare(slot)
         self.free.append(slot)
+
+    def give_back_all(self, slots: Sequence[int]) -> None:
+        """`give_back` of many."""
+        states, bodies, by_id = self.states, self.bodies, self.by_id
+        if by_id is not None:
+            for slot in slots:
+                by_id.pop(self.ids[slot], None)
+        for slot in slots:
+            states[slot] = FREE
+            bodies[slot] = b""
+        if self.homes or self.tries or self.extras or self.waits.after:
+            for slot in slots:
+                self.forget_rare(slot)
+        self.free.extend(slots)
 
     def forget_rare(self, slot: int) -> None:
         """Forget what few rows have."""
@@ -99,7 +127,31 @@ class RowColumns:
         if self.tries:
             self.tries.pop(slot, None)
         if self.extras:
+            self.disown(slot)
             self.extras.pop(slot, None)
+        if self.waits.after:
+            self.waits.forget(slot)
+
+    def keep_rare(self, slot: int, extras: dict[str, Any]) -> None:
+        """Keep what few rows have: that of a new row, as a record has it."""
+        after = extras.get("after")
+        if after:
+            self.waits.add(slot, after, cancels=extras.get("after_dead") == "cancel")
+            extras = {name: value for name, value in extras.items() if name not in ("after", "after_dead")}
+        if extras:
+            self.extras[slot] = Extras(**extras)
+            self.absorbed.update(dict.fromkeys(extras.get("absorbed", ()), slot))
+
+    def find(self, id: int) -> int:
+        """The slot of a row, dead or not; -1: it is gone."""
+        if self.by_id is None:
+            self.by_id = {self.ids[slot]: slot for slot, state in enumerate(self.states) if state}
+        return self.by_id.get(id, -1)
+
+    def disown(self, slot: int) -> None:
+        """The row is no longer found by the ids of follow-up rows that it has taken up."""
+        for id in self.extras[slot].absorbed if self.absorbed and slot in self.extras else ():
+            self.absorbed.pop(id, None)
 
     def count_free(self) -> None:
         """Find the free slots: the lowest are used first."""

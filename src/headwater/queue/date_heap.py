@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 NEVER = 1 << 62
 """Later than any date."""
@@ -55,7 +55,7 @@ class DateHeap:
         """Take the earliest entry that holds, where its date is `until` or before; return its slot. -1: there is none."""
         return heapq.heappop(self._heap) & _SLOT if self.next_date() <= until else -1
 
-    def fill(self, entries: list[tuple[int, int, int]]) -> None:
+    def fill(self, entries: Iterable[tuple[int, int, int]]) -> None:
         """Begin with these (date, id, slot)."""
         self._heap = [date << 96 | id << 32 | slot for date, id, slot in entries]
         heapq.heapify(self._heap)

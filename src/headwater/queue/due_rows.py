@@ -19,12 +19,13 @@ NONE_DUE = 256
 class Bin:
     """The due rows of one priority. Most come in their order, and stand in `run`; the others in `heap`."""
 
-    __slots__ = ("heap", "last_date", "last_id", "live", "run", "skips")
+    __slots__ = ("gone", "heap", "last_date", "last_id", "live", "run", "skips")
 
     def __init__(self) -> None:
         self.run: deque[int] = deque()
         self.last_date = self.last_id = 0  # the process date and the id of the last row of the run
         self.heap: list[int] = []
+        self.gone: set[int] = set()  # entries of the heap that are of rows that have gone
         self.live = 0  # rows that stand here; other entries are of rows that have gone
         self.skips: dict[int, int] = {}  # by slot: how many entries of the run, the first ones, are of rows that have gone
 
@@ -54,11 +55,15 @@ class DueRows:
             columns.states[slot] = RUN
             bin.last_date, bin.last_id = process, id
         else:
-            heapq.heappush(bin.heap, process << 96 | id << 32 | slot)
+            entry = process << 96 | id << 32 | slot
+            if entry in bin.gone:
+                bin.gone.remove(entry)
+            else:
+                heapq.heappush(bin.heap, entry)
             columns.states[slot] = HEAP
         bin.live += 1
         if len(bin.run) + len(bin.heap) > _FEW + 2 * bin.live:
-            self._cut(bin, priority)
+            self._cut(bin)
 
     def fill(self, slots: list[int]) -> None:
         """Begin with these rows, which are in the order of their process dates and ids, and in the state `RUN`."""
@@ -85,12 +90,29 @@ class DueRows:
                 bin.live -= 1
                 if not (bin.skips or bin.heap):
                     return bin.run.popleft()
-                slot = self._first_of(bin, active[0])
-                if bin.run and bin.run[0] == slot:
+                slot = self._first_of(bin)
+                if self._columns.states[slot] == HEAP:
+                    heapq.heappop(bin.heap)
+                else:
                     bin.run.popleft()
                 return slot
             active.pop(0)
         return -1
+
+    def pop_many(self, most: int, below: int) -> list[int]:
+        """`pop` up to `most` times, as long as rows stand in their runs."""
+        slots, active = list[int](), self._active
+        while len(slots) < most and active and active[0] < below:
+            bin = self.bins[active[0]]
+            if not bin.live:
+                active.pop(0)
+                continue
+            if bin.skips or bin.heap:
+                break
+            count, take = min(most - len(slots), bin.live), bin.run.popleft
+            slots += [take() for _ in range(count)]
+            bin.live -= count
+        return slots
 
     def top(self) -> int:
         """The smallest priority that has a row; 256: none has."""
@@ -106,13 +128,15 @@ class DueRows:
         bin.live -= 1
         if columns.states[slot] == RUN:
             bin.skips[slot] = bin.skips.get(slot, 0) + 1
+        else:
+            bin.gone.add(self._rank(slot) << 32 | slot)
 
     def oldest(self) -> int:
         """The earliest process date; `NEVER` where no row is due."""
-        slots = [self._first_of(self.bins[priority], priority) for priority in self._active if self.bins[priority].live]
+        slots = [self._first_of(self.bins[priority]) for priority in self._active if self.bins[priority].live]
         return min((process_of(self._columns.bodies[slot]) for slot in slots), default=NEVER)
 
-    def _first_of(self, bin: Bin, priority: int) -> int:
+    def _first_of(self, bin: Bin) -> int:
         """The first row of a bin that has one."""
         run, heap, skips = bin.run, bin.heap, bin.skips
         while run and run[0] in skips:
@@ -121,8 +145,8 @@ class DueRows:
                 del skips[slot]
             else:
                 skips[slot] -= 1
-        while heap and not self._stands(heap[0], priority):
-            heapq.heappop(heap)
+        while heap and heap[0] in bin.gone:
+            bin.gone.remove(heapq.heappop(heap))
         if not heap:
             return run[0]
         return run[0] if run and self._rank(run[0]) < heap[0] >> 32 else heap[0] & _SLOT
@@ -130,11 +154,7 @@ class DueRows:
     def _rank(self, slot: int) -> int:
         return process_of(self._columns.bodies[slot]) << 64 | self._columns.ids[slot]
 
-    def _stands(self, entry: int, priority: int) -> bool:
-        slot, columns = entry & _SLOT, self._columns
-        return columns.states[slot] == HEAP and columns.bodies[slot][PRIORITY] == priority and self._rank(slot) == entry >> 32
-
-    def _cut(self, bin: Bin, priority: int) -> None:
+    def _cut(self, bin: Bin) -> None:
         """Forget entries of rows that have gone: a key that is put a million times before it is claimed would leave as many."""
         run: deque[int] = deque()
         for slot in bin.run:
@@ -144,4 +164,4 @@ class DueRows:
             else:
                 run.append(slot)
         bin.run, bin.skips = run, {}
-        bin.heap = sorted({entry for entry in bin.heap if self._stands(entry, priority)})
+        bin.heap, bin.gone = sorted(set(bin.heap) - bin.gone), set()

@@ -1,4 +1,4 @@
-"""Tells listeners of a queue what happens by itself: rows have become due, a row has died."""
+"""The listeners of a queue, and what they are told as it happens: rows have become due, a row has died."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class QueueEvents:
         """So many rows are due: one event for all that have become so since, by their date, by a put, or because they came back."""
         more, self._due = count - self._due, count
         if more > 0 and self._listeners:
-            self._tell(QueueEvent("due", now, count=more))
+            self.tell(QueueEvent("due", now, count=more))
 
     def died(self, decisions: Decisions) -> None:
         """Rows were given up."""
         for id in decisions.died if self._listeners else ():
             death = decisions.fold.deaths.get(id)
             if death is not None:
-                self._tell(QueueEvent("dead", death.date, id, key_of(decisions.fold.columns.bodies[death.slot]), REASONS[death.reason]))
+                self.tell(QueueEvent("dead", death.date, id, key_of(decisions.fold.columns.bodies[death.slot]), REASONS[death.reason]))
 
     def listen(self, due: int) -> AsyncIterator[QueueEvent]:
         """Events from this call on, to the end of the queue. `due`: how many rows are due now."""
@@ -58,7 +58,8 @@ class QueueEvents:
                 unread.get_nowait()
             unread.put_nowait(None)
 
-    def _tell(self, event: QueueEvent) -> None:
+    def tell(self, event: QueueEvent) -> None:
+        """Give every listener an event."""
         for unread in self._listeners:
             if not unread.full():
                 unread.put_nowait(event)

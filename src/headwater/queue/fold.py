@@ -6,39 +6,24 @@ inserted the row, and then the row is gone by the end, or a later record holds i
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
-from headwater.queue.body import BODY_SIZE, PRIORITY, expiration_of, key_of, process_of, with_process
+from headwater.queue.body import BODY_SIZE, FLAGS, ON_LOG, PRIORITY, expiration_of, insertion_of, key_of, process_of, with_process
 from headwater.queue.claims import Claims
-from headwater.queue.columns import DEAD, FREE, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RUN, Extras, RowColumns, Tries
+from headwater.queue.columns import BLOCKED, DEAD, FREE, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RowColumns, Tries
 from headwater.queue.date_heap import DateHeap
+from headwater.queue.death import Death
+from headwater.queue.finished import Finished
 from headwater.queue.homes import Homes
+from headwater.queue.log_data import LogData
+from headwater.queue.named_answer import Answered
 from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
 from headwater.queue.records import HEADER_SIZE, MOST_ROWS, REASONS, WholeRow
+from headwater.queue.replayed import NoKeys, ReplayedClaims, keys_of
 from headwater.queue.row import SLOW
+from headwater.queue.row_index import RowIndex
 
 _MOST_TIMEOUTS, _MOST_COUNTED = 255, 65_535
-
-
-class Death(NamedTuple):
-    """Why a row is dead."""
-
-    slot: int
-    reason: int
-    date: int
-    error: str
-    worker: str
-
-
-class Answered(NamedTuple):
-    """What was answered to a put that has a name of its own, until `expires`."""
-
-    expires: int
-    digest: bytes
-    puts: list[tuple[int, int, int, int]]
-    home: int
 
 
 class QueueFold:
@@ -47,19 +32,22 @@ class QueueFold:
     def __init__(self, next: int = 1, *, table: int = 0) -> None:
         """`next`: the sequence of the first record to come. `table`: in which they lie; it is part of the tokens."""
         self.columns = RowColumns()
-        self.by_key: dict[bytes, int] = {}
+        self.by_key: dict[bytes, int] = NoKeys()
         self.follow_ups: dict[bytes, int] = {}
         """The rows that wait while the row of their key is processed."""
-        self.claims = Claims(table)
+        self.claims: Claims = ReplayedClaims(table)
         self.deaths: dict[int, Death] = {}
         self.answers: dict[str, Answered] = {}
         self.homes = Homes(next)
+        self.finished = Finished(self._enter_home, self._leave_home)
         self.expiries = DateHeap(self._expires)
         self.order = RowOrder(self.columns)
+        self.index = RowIndex(self.columns)
         self.paused = 0
         """The sequence of the record that paused the queue; 0: it is not."""
         self.live_bytes = 0
         """Of the bodies of all rows."""
+        self.data = LogData(self.homes)
         self.sequence, self.now = next - 1, 0
         self._inserted = self._homes = 0  # of the record that is being made: its rows, and how many things have it as their home
         self._placing: PlacingOrder = NoOrder(self.columns)
@@ -77,6 +65,8 @@ class QueueFold:
         self._inserted = self._homes = 0
         if self.answers:
             self._forget_answers()
+        if self.finished.earliest <= now:
+            self.finished.forget_until(now)
 
     def abandon(self) -> None:
         """End the record: it changes nothing, and is not written."""
@@ -94,6 +84,9 @@ class QueueFold:
 
     def finish(self, now: int) -> None:
         """End the replay of a log: from now on the order of the rows is kept. `now` decides which are due."""
+        self.by_key = keys_of(self.columns)
+        if isinstance(self.claims, ReplayedClaims):
+            self.claims = self.claims.counted(self.columns)
         for key in [key for key in self.follow_ups if key not in self.by_key]:
             self._promote(key)
         self.columns.count_free()
@@ -107,28 +100,16 @@ class QueueFold:
 
     def insert(self, slot: int, key: bytes, body: bytes, priority: int, process: int) -> int:
         """A new row that waits, at a free slot; return its id."""
-        id = self.sequence * MOST_ROWS + self._inserted
-        self._inserted += 1
-        self._homes += 1
-        columns = self.columns
-        columns.ids[slot] = id
-        columns.bodies[slot] = body
-        self.live_bytes += len(body)
+        id = self._new(slot, body)
         self.by_key[key] = slot
         self._placing.add(slot, priority, process, self.now)
         return id
 
     def insert_follow_up(self, slot: int, key: bytes, body: bytes) -> int:
         """A new row that waits until the row of its key is done; return its id."""
-        id = self.sequence * MOST_ROWS + self._inserted
-        self._inserted += 1
-        self._homes += 1
-        columns = self.columns
-        columns.ids[slot] = id
-        columns.bodies[slot] = body
-        self.live_bytes += len(body)
+        id = self._new(slot, body)
         self.follow_ups[key] = slot
-        columns.states[slot] = HELD
+        self.columns.states[slot] = HELD
         return id
 
     @property
@@ -145,24 +126,11 @@ class QueueFold:
         columns.bodies[slot] = body
         self.live_bytes += size
         self.by_key[key] = slot
+        if columns.by_id is not None:
+            columns.by_id[id] = slot
         self.order.add_new(slot, id, priority, now)
         self.homes.note(1, size + HEADER_SIZE)
         return id
-
-    def replay_inserts(self, rows: list[tuple[int, bytes, bytes]], size: int) -> None:
-        """A record of nothing but new rows that wait, while a log is replayed: their slots, keys and bodies."""
-        self.sequence += 1
-        columns, by_key, id = self.columns, self.by_key, self.sequence * MOST_ROWS
-        for slot, key, body in rows:
-            if slot >= len(columns.states):
-                columns.grow(max(slot + 1, slot * 9 // 8))
-            columns.ids[slot] = id
-            columns.bodies[slot] = body
-            columns.states[slot] = RUN
-            by_key[key] = slot
-            id += 1
-            self.live_bytes += len(body)
-        self.homes.note(len(rows), size)
 
     def expire_at(self, slot: int, expiration: int) -> None:
         """A row that was inserted, or waits again, expires at a date."""
@@ -176,11 +144,14 @@ class QueueFold:
         columns.ids[slot] = row.id
         columns.bodies[slot] = row.body
         columns.homes[slot] = self.sequence
-        columns.updates[slot] = row.update
+        if row.update != insertion_of(row.body):
+            columns.updates[slot] = row.update
         if any(row.tries):
             columns.tries[slot] = row.tries
         self._homes += 1
         self.live_bytes += len(row.body)
+        if row.body[FLAGS] & ON_LOG:
+            self.data.need(slot, row.body, self.sequence)
         self._enter(slot, row)
 
     def claim(self, slot: int, until: int, group: str, worker: str) -> str:
@@ -206,6 +177,8 @@ class QueueFold:
         else:
             del self.by_key[key]
         self.live_bytes -= len(body)
+        if body[FLAGS] & ON_LOG:
+            self.data.leave(slot, body)
         home = columns.ids[slot] // MOST_ROWS
         if columns.homes:
             home = columns.homes.get(slot, home)
@@ -214,6 +187,16 @@ class QueueFold:
         else:
             self.homes.remove(home)
         columns.give_back(slot)
+        if columns.waits.waiters:
+            self.let_go(columns.ids[slot])
+
+    def let_go(self, id: int, *, failed: bool = False) -> None:
+        """A row is gone, or a run of it: those that wait for it wait for it no longer. `failed`: it was cancelled, or has expired."""
+        columns = self.columns
+        for slot in columns.waits.gone(id, failed=failed):
+            if columns.states[slot] == BLOCKED:
+                self._placing.remove(slot)
+                self._place(slot)
 
     def give_back(self, slot: int, process: int = 0, *, timeouts: int = 0, failures: int = 0, error: str = "") -> None:
         """A processed row waits again, from a date on; 0: it keeps its date. Beside it has lost its lease, or failed, or neither."""
@@ -221,36 +204,36 @@ class QueueFold:
         self.claims.remove(slot)
         self._placing.ended(slot)
         self._count(slot, timeouts, failures, error)
-        body = columns.bodies[slot]
         if process:
-            body = columns.bodies[slot] = with_process(body, process)
-        self._placing.add(slot, body[PRIORITY], process or process_of(body), self.now)
-        if expiration := expiration_of(body):
+            columns.bodies[slot] = with_process(columns.bodies[slot], process)
+        self._place(slot)
+        if expiration := expiration_of(columns.bodies[slot]):
             self.expire_at(slot, expiration)
 
     def run_again(self, slot: int, run: int) -> None:
         """A run of a processed row has ended: it waits for the one of this date, with no lost lease and no failure."""
         self.give_back(slot, run)
         self.columns.tries.pop(slot, None)
-        self.columns.extras[slot] = replace(self.columns.extras.get(slot, NO_EXTRAS), error="", run=run)
+        self.columns.disown(slot)
+        self.columns.extras[slot] = replace(self.columns.extras.get(slot, NO_EXTRAS), error="", run=run, absorbed=())
+        self.let_go(self.columns.ids[slot])
 
     def die(self, slot: int, reason: int, error: str) -> None:
         """A processed row is given up. Its schedule goes on with another row, or with none."""
         columns = self.columns
         claim = self.claims.remove(slot)
         self._placing.ended(slot)
-        if REASONS[reason] == "timeouts":
-            self._count(slot, 1, 0, "")
-        else:
-            self._count(slot, 0, 1, error)
+        lost = REASONS[reason] == "timeouts"
+        self._count(slot, int(lost), int(not lost), error)
         self._unlink(slot)
         if slot in columns.extras:
             columns.extras[slot] = replace(columns.extras[slot], schedule="", run=0)
         columns.states[slot] = DEAD
         self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker)
+        columns.waits.dead(columns.ids[slot])
 
-    def remove(self, slot: int) -> None:
-        """A waiting, held or dead row is gone: cancelled, expired, absorbed or dropped."""
+    def remove(self, slot: int, *, failed: bool = False) -> None:
+        """A waiting, held or dead row is gone: absorbed or dropped; `failed`: cancelled or expired."""
         columns = self.columns
         state = columns.states[slot]
         if state == DEAD:
@@ -261,6 +244,8 @@ class QueueFold:
             self._placing.remove(slot)
             self._unlink(slot)
         self._drop(slot)
+        if columns.waits.waiters:
+            self.let_go(columns.ids[slot], failed=failed)
 
     def pause(self) -> None:
         self.resume()
@@ -288,10 +273,25 @@ class QueueFold:
 
     def home(self, slot: int) -> int:
         """The sequence of the record that holds a row whole."""
-        home = self.columns.homes.get(slot)
-        return self.columns.ids[slot] // MOST_ROWS if home is None else home
+        return self.columns.homes.get(slot, self.columns.ids[slot] // MOST_ROWS)
+
+    def oldest_home(self, slot: int) -> int:
+        """The first record that a row needs: its home, or the one before it that holds its data."""
+        return self.data.homes.get(slot) or self.home(slot)
 
     # -- inside -----------------------------------------------------------------------------------------------------------
+
+    def _new(self, slot: int, body: bytes) -> int:
+        id = self.columns.ids[slot] = self.sequence * MOST_ROWS + self._inserted
+        self._inserted += 1
+        self._homes += 1
+        self.columns.bodies[slot] = body
+        self.live_bytes += len(body)
+        if self.columns.by_id is not None:
+            self.columns.by_id[id] = slot
+        if body[FLAGS] & ON_LOG:
+            self.data.need(slot, body, self.sequence)
+        return id
 
     def _leave(self, slot: int) -> None:
         """Take a row out of everything that finds it, because it is written whole."""
@@ -310,6 +310,8 @@ class QueueFold:
             del self.by_key[key_of(body)]
         self._leave_home(self.home(slot))
         self.live_bytes -= len(body)
+        if body[FLAGS] & ON_LOG:
+            self.data.leave(slot, body)
         columns.forget_rare(slot)
 
     def _enter(self, slot: int, row: WholeRow) -> None:
@@ -318,7 +320,7 @@ class QueueFold:
         extras = dict(row.extras)
         claim, death = extras.pop("claim", None), extras.pop("death", None)
         if extras:
-            columns.extras[slot] = Extras(**extras)
+            columns.keep_rare(slot, extras)
         if row.state == DEAD:
             columns.states[slot] = DEAD
             self.deaths[row.id] = Death(slot, *death)
@@ -334,14 +336,13 @@ class QueueFold:
             self.follow_ups[key] = slot
         else:
             self.by_key[key] = slot
-            self._placing.add(slot, row.body[PRIORITY], process_of(row.body), self.now)
+            self._place(slot)
         if expiration := expiration_of(row.body):
             self.expire_at(slot, expiration)
 
     def _unlink(self, slot: int) -> None:
         """The key of a row that goes has its follow-up row now, or none."""
-        body = self.columns.bodies[slot]
-        key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
+        key = key_of(self.columns.bodies[slot])
         if self.follow_ups and key in self.follow_ups:
             self._promote(key)
         else:
@@ -350,15 +351,23 @@ class QueueFold:
     def _promote(self, key: bytes) -> None:
         """The follow-up row of a key becomes its row."""
         slot = self.by_key[key] = self.follow_ups.pop(key)
+        self._place(slot)
+
+    def _place(self, slot: int) -> None:
         body = self.columns.bodies[slot]
         self._placing.add(slot, body[PRIORITY], process_of(body), self.now)
 
     def _drop(self, slot: int) -> None:
-        columns = self.columns
-        home = columns.homes.get(slot) if columns.homes else None
-        self._leave_home(columns.ids[slot] // MOST_ROWS if home is None else home)
-        self.live_bytes -= len(columns.bodies[slot])
-        columns.give_back(slot)
+        self._leave_home(self.home(slot))
+        body = self.columns.bodies[slot]
+        self.live_bytes -= len(body)
+        if body[FLAGS] & ON_LOG:
+            self.data.leave(slot, body)
+        self.columns.give_back(slot)
+
+    def _enter_home(self) -> int:
+        self._homes += 1
+        return self.sequence
 
     def _leave_home(self, home: int) -> None:
         if home == self.sequence:
@@ -384,5 +393,5 @@ class QueueFold:
 
     def _expires(self, date: int, id: int, slot: int) -> bool:
         columns = self.columns
-        waits = FREE < columns.states[slot] <= LAST_WAITING or columns.states[slot] == HELD
+        waits = FREE < columns.states[slot] <= LAST_WAITING or columns.states[slot] in (HELD, BLOCKED)
         return waits and columns.ids[slot] == id and expiration_of(columns.bodies[slot]) == date

@@ -41,9 +41,19 @@ class Homes:
         self._sizes.append(size)
         self.bytes += size
 
-    def remove(self, sequence: int) -> None:
-        """A row has it no longer."""
-        self._counts[sequence - self._base] -= 1
+    def add(self, sequence: int) -> None:
+        """One more row needs a record that was noted. One before the first, in a log that begins late, is needed by none in the end."""
+        if sequence >= self._base:
+            self._counts[sequence - self._base] += 1
+
+    def leave(self, sequence: int) -> None:
+        """The opposite of `add`."""
+        if sequence >= self._base:
+            self._counts[sequence - self._base] -= 1
+
+    def remove(self, sequence: int, count: int = 1) -> None:
+        """Rows have it no longer."""
+        self._counts[sequence - self._base] -= count
 
     def pass_unneeded(self) -> int:
         """Pass the records that no row needs; return `first`."""

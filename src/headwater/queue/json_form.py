@@ -6,7 +6,7 @@ import binascii
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,6 +14,7 @@ from headwater.core.errors import BadInput, NotFound
 from headwater.core.units import Duration
 from headwater.log.json_form import read_bytes, read_key, show_bytes, show_key
 from headwater.queue.answers import ShownClaim, ShownDeadRow, ShownRow, ShownSchedule
+from headwater.queue.finite import finite
 from headwater.queue.row import BINARY, JSON, NewRow, Row
 from headwater.queue.schedule import read_schedule, send_schedule
 from headwater.queue.values import ClaimedRow, DeadRow, ScheduledRow
@@ -25,6 +26,9 @@ GivenDate = datetime | str | int
 LARGEST_DATE = 253_402_300_799_999  # the last millisecond of the year 9999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULL = msgspec.Raw(b"null")
+_DOUBTFUL = (b"null", b"NaN", b"Infinity", b"E+")  # what the encoder writes of floats and decimals that JSON cannot hold, or many readers
+_IS, _HAS = {"data": "data are", "result": "result is"}, {"data": "data have", "result": "result has"}
+_BINARY = b'{"$binary":"'
 _HINT = 'A row is such as {"key": "page:/about", "data": {"why": "edited"}, "priority": 10}.'
 
 
@@ -42,6 +46,9 @@ class SentRow(msgspec.Struct, forbid_unknown_fields=True):
     every: str | None = None
     cron: str | None = None
     zone: str | None = None
+    unique_for: str | None = None
+    after: list[int] | None = None
+    after_dead: Literal["hold", "cancel"] | None = None
 
 
 class _Plain(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,7 +74,7 @@ def read_rows(body: bytes, *, lines: bool) -> list[NewRow]:
     if body[:1] == b"{" and b"\n" not in body:
         try:
             plain = _plain.decode(body)
-            data, form = _data(plain.data)
+            data, form = read_data(plain.data)
             if plain.key:
                 return [NewRow(key=plain.key.encode(), data=data, form=form, priority=plain.priority)]
         except (msgspec.MsgspecError, UnicodeError, RecursionError, BadInput):
@@ -112,7 +119,7 @@ def _row(sent: SentRow) -> NewRow:
     key = read_bytes(sent.key, "key", free=False)
     if not key:
         raise BadInput("A row has no key.", hint=_HINT)
-    data, form = _data(sent.data)
+    data, form = read_data(sent.data)
     priority = None if sent.priority is None else whole("priority", sent.priority)
     return NewRow(
         key=key,
@@ -125,20 +132,23 @@ def _row(sent: SentRow) -> NewRow:
         expiration_date=0 if sent.expiration_date is None else read_date(sent.expiration_date, "expiration_date"),
         lane=b"" if sent.lane is None else sent.lane.encode(),
         schedule=read_schedule(sent.every, sent.cron, sent.zone),
+        unique_for=None if sent.unique_for is None else int(Duration.parse(sent.unique_for)),
+        after=tuple(sent.after or ()),
+        after_dead=sent.after_dead or "",
     )
 
 
-def _data(raw: msgspec.Raw) -> tuple[bytes, int]:
-    """The bytes to store, and their form."""
+def read_data(raw: msgspec.Raw, what: str = "data") -> tuple[bytes, int]:
+    """The bytes to store, and their form. Errors: `BadInput`."""
     data = bytes(raw)
     if data[:1] == b"{" and b"$binary" in data:
         value = _valid.decode(data)
         if "$binary" in value:
-            return read_bytes(raw, "data", free=False) or b"", BINARY
+            return read_bytes(raw, what, free=False) or b"", BINARY
     try:
         _valid.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadInput(f"The data are no JSON that can be read: {error}.", hint='Send JSON, or {"$binary": base64}.') from None
+        raise BadInput(f"The {_IS.get(what, what)} no JSON that can be read: {error}.", hint='Send JSON, or {"$binary": base64}.') from None
     return data.translate(None, b"\r\n") if b"\n" in data or b"\r" in data else data, JSON
 
 
@@ -148,7 +158,7 @@ def send_rows(rows: Sequence[NewRow]) -> bytes:
 
 
 def _sendable(row: NewRow) -> dict[str, Any]:
-    sent: dict[str, Any] = {"key": show_bytes(row.key, "text"), "data": _shown_data(row.data, row.form)}
+    sent: dict[str, Any] = {"key": show_bytes(row.key, "text"), "data": shown_data(row.data, row.form)}
     if row.priority is not None:
         sent["priority"] = row.priority
     if row.delay is not None:
@@ -163,6 +173,12 @@ def _sendable(row: NewRow) -> dict[str, Any]:
         sent["lane"] = row.lane.decode()
     if row.schedule is not None:
         sent |= send_schedule(row.schedule)
+    if row.unique_for is not None:
+        sent["unique_for"] = f"{row.unique_for}ms"
+    if row.after:
+        sent["after"] = row.after
+    if row.after_dead:
+        sent["after_dead"] = row.after_dead
     return sent
 
 
@@ -185,16 +201,22 @@ def key_bytes(key: object) -> bytes:
     return found
 
 
-def data_bytes(data: object) -> tuple[bytes, int]:
+def data_bytes(data: object, what: str = "data") -> tuple[bytes, int]:
     """The bytes to store of what was given, and their form: bytes as they are, everything else as JSON. Errors: `BadInput`."""
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data), BINARY
     if type(data) is dict and "$binary" in data:
         raise BadInput("The data have a $binary of their own.", hint="Give bytes as bytes, or name it otherwise.")
     try:
-        return _encode(data), JSON
+        written = _encode(data)
+        if any(word in written for word in _DOUBTFUL) and not finite(data):
+            raise BadInput(
+                f"The {_HAS.get(what, what)} a number that JSON cannot hold, NaN or infinite.",
+                hint="Give None, or text, in its place.",
+            )
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise BadInput(f"The data are no JSON: {error}.", hint="Give what JSON can hold, or bytes.") from None
+        raise BadInput(f"The {_IS.get(what, what)} no JSON: {error}.", hint="Give what JSON can hold, or bytes.") from None
+    return written, JSON
 
 
 def read_date(given: object, what: str) -> int:
@@ -233,6 +255,7 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+@lru_cache(maxsize=4096)  # rows that are put or claimed together have the same dates
 def show_date(ms: int) -> str | None:
     """ISO 8601 in UTC with milliseconds; None for no date."""
     if not ms:
@@ -243,7 +266,7 @@ def show_date(ms: int) -> str | None:
     return f"{_second(seconds)}.{rest:03d}Z"
 
 
-def _shown_data(data: bytes, form: int) -> Any:
+def shown_data(data: bytes, form: int) -> Any:
     if form == BINARY:
         return {"$binary": binascii.b2a_base64(data, newline=False).decode("ascii")}
     return msgspec.Raw(data)
@@ -256,15 +279,18 @@ def show_row(row: Row) -> ShownRow:
 
 def show_claim(claim: ClaimedRow) -> ShownClaim:
     """A claimed row as JSON, with its token."""
-    return ShownClaim(**_fields(claim.row), token=claim.token, lease_until=show_date(claim.lease_until) or "")
+    return ShownClaim(**claim_fields(claim))
+
+
+def claim_fields(claim: ClaimedRow) -> dict[str, Any]:
+    """What `show_claim` shows: without the fields that have their defaults."""
+    return _fields(claim.row) | {"token": claim.token, "lease_until": show_date(claim.lease_until) or ""}
 
 
 def show_dead(dead: DeadRow) -> ShownDeadRow:
     """A dead row as JSON."""
-    fields = _fields(dead.row)
-    fields.pop("error")
-    fields.pop("worker")
-    return ShownDeadRow(**fields, reason=dead.reason, date=show_date(dead.date) or "", error=dead.error, worker=dead.worker)
+    fields = _fields(dead.row) | {"error": dead.error, "worker": dead.worker}
+    return ShownDeadRow(**fields, reason=dead.reason, date=show_date(dead.date) or "")
 
 
 def show_schedule(one: ScheduledRow) -> ShownSchedule:
@@ -280,10 +306,11 @@ def show_schedule(one: ScheduledRow) -> ShownSchedule:
 
 
 def _fields(row: Row) -> dict[str, Any]:
-    return {
+    """The fields of `ShownRow`, without those that have their defaults."""
+    fields = {
         "id": row.id,
         "key": show_bytes(row.key, "text"),
-        "data": _shown_data(row.data, row.form),
+        "data": shown_data(row.data, row.form),
         "priority": row.priority,
         "insertion_date": show_date(row.insertion_date) or "",
         "process_date": show_date(row.process_date) or "",
@@ -291,44 +318,41 @@ def _fields(row: Row) -> dict[str, Any]:
         "status": row.status,
         "start_processing_date": show_date(row.start_processing_date),
         "timeout_counter": row.timeout_counter,
-        "attempts": row.attempts,
-        "failures": row.failures,
-        "lane": show_bytes(row.lane, "text") if row.lane else "",
-        "error": row.error,
-        "worker": row.worker,
-        "group": row.group,
-        "follow_up": row.follow_up,
-        "schedule": row.schedule,
     }
+    if row.attempts:
+        fields["attempts"] = row.attempts
+    if row.failures:
+        fields["failures"] = row.failures
+    if row.lane:
+        fields["lane"] = show_bytes(row.lane, "text")
+    if row.error:
+        fields["error"] = row.error
+    if row.worker:
+        fields["worker"] = row.worker
+    if row.group:
+        fields["group"] = row.group
+    if row.follow_up:
+        fields["follow_up"] = True
+    if row.schedule:
+        fields["schedule"] = row.schedule
+    if row.after:
+        fields |= {"after": row.after, "after_dead": row.after_dead}
+    return fields
 
 
 def read_row(shown: ShownRow) -> Row:
     """The row that was shown. Errors: `BadInput`."""
     data, form = _read_data(shown.data)
+    insertion, process, expiration = map(_read_shown, (shown.insertion_date, shown.process_date, shown.expiration_date))
+    start, until = _read_shown(shown.start_processing_date), _read_shown(shown.lease_until) if isinstance(shown, ShownClaim) else 0
     return Row(
-        id=shown.id,
-        key=_read_text(shown.key),
-        data=data,
-        form=form,
-        priority=shown.priority,
-        insertion_date=_read_shown(shown.insertion_date),
-        process_date=_read_shown(shown.process_date),
-        expiration_date=_read_shown(shown.expiration_date),
-        status=shown.status,
-        start_processing_date=_read_shown(shown.start_processing_date),
-        timeout_counter=shown.timeout_counter,
-        attempts=shown.attempts,
-        failures=shown.failures,
-        lane=_read_text(shown.lane),
-        error=shown.error,
-        lease_until=_read_shown(shown.lease_until) if isinstance(shown, ShownClaim) else 0,
-        worker=shown.worker,
-        group=shown.group,
-        follow_up=shown.follow_up,
-        schedule=shown.schedule,
-    )
+        shown.id, _read_text(shown.key), data, form, shown.priority, insertion, process, expiration, shown.status, start,
+        shown.timeout_counter, shown.attempts, shown.failures, 0, _read_text(shown.lane), 0, shown.error, until, shown.worker, shown.group,
+        follow_up=shown.follow_up, schedule=shown.schedule, after=shown.after, after_dead=shown.after_dead,
+    )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def _read_shown(date: str | None) -> int:
     if not date:
         return 0
@@ -343,7 +367,13 @@ def _read_text(shown: Any) -> bytes:
 
 def _read_data(shown: Any) -> tuple[bytes, int]:
     raw = shown if isinstance(shown, msgspec.Raw) else msgspec.Raw(_encode(shown))
-    return _data(raw)
+    data = bytes(raw)
+    if data.startswith(_BINARY) and data.endswith(b'"}'):
+        try:
+            return binascii.a2b_base64(data[len(_BINARY) : -2], strict_mode=True), BINARY
+        except binascii.Error:
+            pass  # written in another way
+    return read_data(raw) if b"$binary" in data or b"\n" in data or b"\r" in data else (data, JSON)
 
 
 # -- keys in addresses ----------------------------------------------------------------------------------------

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
+from collections.abc import Iterable, Iterator
 
 from headwater.core.errors import NotFound
 from headwater.queue.body import fields, key_of, process_of
-from headwater.queue.columns import DEAD, FREE, HELD, PROCESSING
+from headwater.queue.columns import BLOCKED, DEAD, HELD, PROCESSING
+from headwater.queue.data_place import length_of
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import INSERT, MOST_ROWS, NAMES, REASONS, Change, decode_record
 from headwater.queue.recurrence import following_run
@@ -17,18 +16,33 @@ from headwater.queue.row_view import row_at
 from headwater.queue.schedule import schedule_of
 from headwater.queue.values import DeadRow, HistoryEntry, ScheduledRow, State
 
+MOST_SHOWN = 32 << 20
+"""Bytes of data after which a page of rows ends, whatever its limit."""
+ALL = 1 << 62
+_SHOWN = 10  # ids of rows that a row waits for, in its history
 
-def rows_of(fold: QueueFold, state: State | None, prefix: bytes, after: int, limit: int, *, now: int) -> list[Row]:
-    """Rows that wait or are processed, by id, those above `after`."""
-    columns, found = fold.columns, list[Row]()
-    states, ids = np.frombuffer(columns.states, np.uint8), np.frombuffer(columns.ids, np.int64)
-    slots = np.flatnonzero((states != FREE) & (states != DEAD) & (ids > after))
-    for slot in slots[np.argsort(ids[slots], kind="stable")].tolist():
-        if key_of(columns.bodies[slot]).startswith(prefix) and (state is None or state_of(fold, slot, now) == state):
+
+def rows_of(fold: QueueFold, state: State | None, prefix: bytes, after: int, limit: int, *, now: int, most: int | None = None) -> list[Row]:
+    """Rows that wait or are processed, by id, those above `after`. `most`: bytes of their data after which no more are given;
+    `MOST_SHOWN`, unless it is said."""
+    columns, found, room = fold.columns, list[Row](), MOST_SHOWN if most is None else most
+    slots = fold.index.slots(after)
+    if state == "processing":  # they are few
+        slots = iter(sorted((slot for slot in fold.claims.by_slot if columns.ids[slot] > after), key=columns.ids.__getitem__))
+    for slot in slots:
+        if columns.states[slot] == DEAD or not key_of(columns.bodies[slot]).startswith(prefix):
+            continue
+        if state is None or state_of(fold, slot, now) == state:
             found.append(row_at(fold, slot))
-            if len(found) >= limit:
+            room -= length_of(found[-1].data)
+            if len(found) >= limit or room <= 0:
                 break
     return found
+
+
+def ends_early(rows: Iterable[Row]) -> bool:
+    """Whether a page of rows has ended because they are large: there may be more."""
+    return sum(length_of(row.data) for row in rows) >= MOST_SHOWN
 
 
 def state_of(fold: QueueFold, slot: int, now: int) -> State:
@@ -36,7 +50,7 @@ def state_of(fold: QueueFold, slot: int, now: int) -> State:
     columns = fold.columns
     if columns.states[slot] == PROCESSING:
         return "processing"
-    if columns.states[slot] == HELD:
+    if columns.states[slot] in (HELD, BLOCKED):
         return "held"
     return "future" if process_of(columns.bodies[slot]) > now else "due"
 
@@ -54,23 +68,28 @@ def schedules_of(fold: QueueFold, now: int) -> list[ScheduledRow]:
 
 def slot_of_id(fold: QueueFold, id: int) -> int:
     """The slot of a row that waits or is processed; -1: there is none of this id."""
-    columns = fold.columns
-    try:
-        slot = columns.ids.index(id)
-        while columns.states[slot] == FREE:  # the id of a row that is gone stays until the slot is used again; ids never come again
-            slot = columns.ids.index(id, slot + 1)
-    except (ValueError, OverflowError):
-        return -1
-    return -1 if columns.states[slot] == DEAD else slot
+    slot = next(fold.index.slots(id - 1), -1) if id > 0 else -1
+    return slot if slot >= 0 and fold.columns.ids[slot] == id and fold.columns.states[slot] != DEAD else -1
 
 
-def dead_ids(fold: QueueFold, prefix: bytes, reason: str) -> list[int]:
-    """The ids of dead rows that a filter lets pass, in order."""
+def dead_ids(fold: QueueFold, prefix: bytes, reason: str, after: int = -1) -> Iterator[int]:
+    """The ids of dead rows above `after` that a filter lets pass, in order."""
     bodies = fold.columns.bodies
-    found = (
-        id for id, death in fold.deaths.items() if key_of(bodies[death.slot]).startswith(prefix) and reason in ("", REASONS[death.reason])
-    )
-    return sorted(found)
+    for id in fold.index.dead(fold.deaths, after):
+        death = fold.deaths[id]
+        if reason in ("", REASONS[death.reason]) and key_of(bodies[death.slot]).startswith(prefix):
+            yield id
+
+
+def dead_rows(fold: QueueFold, prefix: bytes, reason: str, after: int, limit: int) -> list[DeadRow]:
+    """Dead rows by id, those above `after`. A page ends as one of `rows_of` does."""
+    found, room = list[DeadRow](), MOST_SHOWN
+    for id in dead_ids(fold, prefix, reason, after):
+        if len(found) >= limit or room <= 0:
+            break
+        found.append(dead_row(fold, id))
+        room -= length_of(found[-1].row.data)
+    return found
 
 
 def dead_row(fold: QueueFold, id: int) -> DeadRow:
@@ -120,5 +139,7 @@ class KeyHistory:
 def _detail(change: Change) -> str:
     if change.row is not None:
         row = fields(change.row.body)
-        return f"priority {row.priority}, {len(row.data)} bytes"
+        after = change.row.extras.get("after", ())
+        waits = f", after {', '.join(map(str, after[:_SHOWN]))}{', …' * (len(after) > _SHOWN)}" if after else ""
+        return f"priority {row.priority}, {length_of(row.data)} bytes{waits}"
     return ", ".join(str(value) for value in change.values if value != "")

@@ -15,9 +15,10 @@ from headwater.core.errors import Closed, HeadwaterError, NotOwner, RegionNotFou
 from headwater.core.settings import Settings
 from headwater.core.timers import Timers
 from headwater.log import Log
-from headwater.queue.catalogue import Catalogue, unknown
+from headwater.queue.catalogue import Catalogue, deleted, unknown
 from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry, encode_deletion, encode_entry
 from headwater.queue.catalogue_watch import CatalogueWatch
+from headwater.queue.dead_notices import Post
 from headwater.queue.declaration import Declaration, read_declaration
 from headwater.queue.metrics import QueueReading
 from headwater.queue.placement import QueueWish, changed_entry, new_entry
@@ -52,8 +53,21 @@ class QueueManager:
     is `NotOwner` with that process's address. Settings that any process changes are used from then on. After `aclose` calls are `Closed`.
     """
 
-    def __init__(self, log: Log, regions: RegionManager, *, clock: Clock, settings: Settings | None = None, serves: bool = False) -> None:
-        """`regions`: of the namespace of queues. `settings`: with the defaults of new queues. `serves`: others can reach this process."""
+    def __init__(
+        self,
+        log: Log,
+        regions: RegionManager,
+        *,
+        clock: Clock,
+        settings: Settings | None = None,
+        serves: bool = False,
+        post: Post | None = None,
+    ) -> None:
+        """`regions`: of the namespace of queues. `settings`: with the defaults of new queues. `serves`: others can reach this process.
+
+        `post`: tells addresses of dead rows.
+        """
+        self._post = post
         self._log, self._regions, self._clock, self._settings = log, regions, clock, settings or Settings()
         self.catalogue = Catalogue(log, regions, keeps=serves)
         self._timers = Timers(clock)
@@ -152,12 +166,12 @@ class QueueManager:
             entry = fold.entries.get(name)
             if entry is None:
                 raise unknown(name, fold)
-            return [encode_deletion(name)], await self._remove(entry, alone=fold.users(entry.region) == [name])
+            return [encode_deletion(name)], await self._remove(entry, fold)
 
         return await self.catalogue.change(decide)
 
-    async def _remove(self, entry: QueueEntry, *, alone: bool) -> int:
-        rows = 0
+    async def _remove(self, entry: QueueEntry, fold: CatalogueFold) -> int:
+        rows, alone = 0, fold.users(entry.region) == [entry.name]
         try:
             await self._regions.open(entry.region, take_over=True)
             rows = sum(await (await self.open(entry.name)).count())
@@ -165,7 +179,7 @@ class QueueManager:
             _logger.warning("Queue %s is deleted without counting its rows: %s", entry.name, error)
         known = self._open.pop(entry.name, None)
         if known is not None:
-            await known.queue.aclose()
+            await known.queue.aclose(deleted(entry.name))
         try:
             if alone:
                 await self._regions.delete(entry.region)
@@ -220,7 +234,9 @@ class QueueManager:
         """Open one queue of a region. Another one than `asked` that fails is told, and tried again by its own first call."""
         try:
             declaration = read_declaration(entry.declaration)
-            queue = await open_queue(entry.name, region, entry.table, settings=entry.settings, clock=self._clock, timers=self._timers)
+            queue = await open_queue(
+                entry.name, region, entry.table, settings=entry.settings, clock=self._clock, timers=self._timers, post=self._post
+            )
         except HeadwaterError as error:
             if entry.name == asked:
                 raise
@@ -262,7 +278,7 @@ class QueueManager:
             entry = entries.get(name)
             if entry is None or (entry.region, entry.table) != (known.entry.region, known.entry.table):
                 if self._open.pop(name, None) is not None:
-                    await known.queue.aclose()
+                    await known.queue.aclose(deleted(name))
             else:
                 self._renewed(entry)
 

@@ -19,14 +19,17 @@ class Mergeable(NamedTuple):
     lane: bytes
     schedule: str = ""
     run: int = 0
+    unique_for: int = 0
+    after: frozenset[int] = frozenset()
+    after_dead: str = ""
 
 
 def merged(old: Mergeable, new: Mergeable, max_delay: int = 0) -> Mergeable:
     """The waiting row `old`, after `new` was put.
 
     It keeps its first insertion date. The smaller priority, the later process date and the later expiration win; no expiration is the
-    latest. The newer data replace the older, and a schedule the one before. `max_delay`: the most that puts delay a row
-    beyond its insertion date; 0: any delay.
+    latest. The newer data replace the older, and a schedule the one before; the longer `unique_for` wins. It waits for the rows that either
+    waits for. `max_delay`: the most that puts delay a row beyond its insertion date; 0: any delay.
     """
     process = new.process
     if max_delay:
@@ -43,4 +46,7 @@ def merged(old: Mergeable, new: Mergeable, max_delay: int = 0) -> Mergeable:
         lane=new.lane or old.lane,
         schedule=new.schedule or old.schedule,
         run=new.run if new.schedule else old.run,
+        unique_for=max(old.unique_for, new.unique_for),
+        after=old.after | new.after,
+        after_dead=new.after_dead or old.after_dead,
     )

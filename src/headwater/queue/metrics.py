@@ -17,10 +17,17 @@ _COUNTERS = {
     "died": ("deaths", "Rows that went to the dead list."),
     "expired": ("expired", "Rows that reached their expiration date before they were done."),
     "cancelled": ("cancelled", "Rows that were cancelled."),
+    "told": ("told_deaths", "Dead rows that the address of `on_dead` has taken."),
+    "failed_notices": ("failed_notices", "Tries to tell the address of `on_dead` of a dead row that failed."),
+    "ignored": ("ignored_puts", "Rows that were put and ignored, because their key was done within their `unique_for`."),
 }
 _OUTCOMES = ("done", "failed", "released", "timed_out")
 _GAUGES = {
-    "waiting_claims": ("waiting_claims", "Claims that wait for a row."),
+    "waiting_claims": ("waiting_claims", "Claims that wait for a row, of those that have reached the process which owns the queue."),
+    "waiting_results": ("waiting_results", "Calls that wait for the result of a row."),
+    "results": ("results", "Results of done rows that are kept."),
+    "result_bytes": ("result_bytes", "Bytes of these."),
+    "done_keys": ("done_keys", "Keys of done rows that are remembered for `unique_for`."),
     "log_records": ("log_records", "Records of the log that the queue needs, outdated ones between them included."),
     "log_bytes": ("log_bytes", "About how many bytes these have."),
 }

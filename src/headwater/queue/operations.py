@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from headwater.core.errors import (
     Conflict,
-    Damaged,
     DiskFull,
-    Fenced,
     KeyReused,
     NotFound,
     NotOwner,
-    OutcomeUnknown,
     Paused,
     StaleClaim,
     TooLarge,
@@ -18,44 +15,22 @@ from headwater.core.errors import (
     UnknownQueue,
 )
 from headwater.queue import answers, requests
-from headwater.queue.bodies import send_claim, send_rows_of, send_settings
+from headwater.queue.bodies import send_claim, send_done, send_rows_of, send_settings
+from headwater.queue.dead_operations import DEAD, DEAD_DROP, DEAD_DROP_ALL, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_SHOW
+from headwater.queue.dead_operations import OWNS as _OWNS
+from headwater.queue.dead_operations import WRITES as _WRITES
 from headwater.queue.region_hints import NAMESPACE
+from headwater.queue.row_schema import ROWS_CONTENT
 from headwater.queue.settings import QUEUE_SECTION
 from headwater.queue.settings_form import schema
-from headwater.wire.operation import Operation, Paging, Role, Schema
+from headwater.wire.operation import Operation, Paging, Role
 from headwater.wire.part import PartDefinition
 
 # -- the table --------------------------------------------------------------------------------------------------
 
 _QUEUE = "/queues/{queue}"
-_ROWS, _CLAIMS, _DEAD = f"{_QUEUE}/rows", f"{_QUEUE}/claims", f"{_QUEUE}/dead"
+_ROWS, _CLAIMS = f"{_QUEUE}/rows", f"{_QUEUE}/claims"
 _ROW, _CLAIM = f"{_ROWS}/{{key}}", f"{_CLAIMS}/{{token}}"
-_OWNS = (UnknownQueue, NotOwner, Fenced, Damaged, Unavailable)
-_WRITES = (*_OWNS, DiskFull, OutcomeUnknown)
-_DATE: Schema = {"type": ["string", "integer"], "description": "ISO 8601, or milliseconds since 1970."}
-_DURATION: Schema = {"type": "string", "description": "Such as 10s."}
-_ROW_SCHEMA: Schema = {
-    "type": "object",
-    "properties": {
-        "key": {"description": 'Text, or {"$binary": base64}.'},
-        "data": {"description": 'Any JSON, or {"$binary": base64}.'},
-        "priority": {"type": "integer", "minimum": 0, "maximum": 255},
-        "delay": _DURATION,
-        "process_date": _DATE,
-        "expiration_date": _DATE,
-        "insertion_date": _DATE,
-        "lane": {"type": "string"},
-        "every": {"type": "string", "description": "Comes again after so long, such as 1h; never: no longer."},
-        "cron": {"type": "string", "description": "Comes again by a cron expression of five fields."},
-        "zone": {"type": "string", "description": "The time zone of cron, such as Europe/Berlin; UTC unless given."},
-    },
-    "required": ["key"],
-    "additionalProperties": False,
-}
-_ROWS_CONTENT: dict[str, Schema] = {
-    "application/json": {"anyOf": [_ROW_SCHEMA, {"type": "array", "minItems": 1, "items": _ROW_SCHEMA}]},
-    "application/x-ndjson": {"type": "string", "description": "One row a line."},
-}
 
 LIST = Operation(
     part="queue",
@@ -120,7 +95,7 @@ PUT = Operation(
     patience=None,
     says="Put a row, a list of rows, or rows as lines. A row whose key waits already is merged into that one.",
     statuses={201: "What became of the rows; they are durable."},
-    content=_ROWS_CONTENT,
+    content=ROWS_CONTENT,
     sends=send_rows_of,
     errors=(*_WRITES, Conflict, KeyReused, TooLarge),
 )
@@ -157,6 +132,18 @@ CANCEL = Operation(
     role=Role.WRITER,
     changes=True,
     says="Remove the waiting row of a key, and answer with it. One that is being processed is a conflict.",
+    errors=(*_WRITES, NotFound, Conflict),
+)
+RUN = Operation(
+    part="queue",
+    name="run_now",
+    method="POST",
+    path=f"{_ROW}/run",
+    request=requests.RowRequest,
+    answer=answers.ShownRow,
+    role=Role.WRITER,
+    changes=True,
+    says="Let the waiting row of a key be due now, whatever its date; its schedule stays. One that is being processed is a conflict.",
     errors=(*_WRITES, NotFound, Conflict),
 )
 HISTORY = Operation(
@@ -196,7 +183,7 @@ CLAIM = Operation(
     content={"application/json": {"$struct": requests.ClaimBody}},
     content_required=False,
     sends=send_claim,
-    errors=(*_WRITES, Paused),
+    errors=(*_WRITES, Paused, TooLarge),
 )
 LEAVE: Operation[requests.LeaveClaims, None] = Operation(
     part="queue",
@@ -210,17 +197,32 @@ LEAVE: Operation[requests.LeaveClaims, None] = Operation(
     says="End the claims of a worker that wait for rows; they answer at once.",
     errors=(UnknownQueue,),
 )
-DONE: Operation[requests.ClaimRequest, None] = Operation(
+DONE: Operation[requests.DoneClaim, None] = Operation(
     part="queue",
     name="done",
     method="POST",
     path=f"{_CLAIM}/done",
-    request=requests.ClaimRequest,
+    request=requests.DoneClaim,
     answer=None,
     role=Role.WRITER,
     changes=True,
-    says="The row is processed: remove it.",
-    errors=(*_WRITES, StaleClaim),
+    says="The row is processed: remove it, and keep its result for a while.",
+    content={"application/json": {"$struct": requests.DoneBody}},
+    content_required=False,
+    sends=send_done,
+    errors=(*_WRITES, StaleClaim, TooLarge),
+)
+RESULT = Operation(
+    part="queue",
+    name="result",
+    method="GET",
+    path=f"{_QUEUE}/results/{{id}}",
+    request=requests.FindResult,
+    answer=answers.ShownResult,
+    role=Role.READER,
+    says="The result of a row that is done. It can be waited for.",
+    statuses={200: "The result.", 202: "The row is not done yet."},
+    errors=(*_OWNS, NotFound, Conflict),
 )
 FAIL: Operation[requests.FailClaim, None] = Operation(
     part="queue",
@@ -292,79 +294,6 @@ PAUSE = Operation(
     says="Give out no rows, or give them out again. Puts, and what becomes of claimed rows, go on.",
     errors=_WRITES,
 )
-DEAD = Operation(
-    part="queue",
-    name="dead",
-    method="GET",
-    path=_DEAD,
-    request=requests.ListDeadRows,
-    answer=answers.DeadPage,
-    role=Role.READER,
-    says="Dead rows by id: those that the queue has given up.",
-    continues="after",
-    errors=_OWNS,
-)
-DEAD_SHOW = Operation(
-    part="queue",
-    name="dead_show",
-    method="GET",
-    path=f"{_DEAD}/{{id}}",
-    request=requests.DeadRequest,
-    answer=answers.ShownDeadRow,
-    role=Role.READER,
-    says="A dead row.",
-    errors=(*_OWNS, NotFound),
-)
-DEAD_RETRY = Operation(
-    part="queue",
-    name="dead_retry",
-    method="POST",
-    path=f"{_DEAD}/{{id}}/retry",
-    request=requests.ChangeDead,
-    answer=answers.DeadRetried,
-    role=Role.OPERATOR,
-    changes=True,
-    says="Put a dead row again; it may merge with a waiting row of its key.",
-    errors=(*_WRITES, NotFound),
-)
-DEAD_RETRY_ALL = Operation(
-    part="queue",
-    name="dead_retry_all",
-    method="POST",
-    path=f"{_DEAD}/retry",
-    request=requests.ChangeAllDead,
-    answer=answers.DeadRetried,
-    role=Role.OPERATOR,
-    changes=True,
-    patience=None,
-    says="Put every dead row again, or those that a filter finds.",
-    errors=_WRITES,
-)
-DEAD_DROP = Operation(
-    part="queue",
-    name="dead_drop",
-    method="DELETE",
-    path=f"{_DEAD}/{{id}}",
-    request=requests.ChangeDead,
-    answer=answers.DeadDropped,
-    role=Role.OPERATOR,
-    changes=True,
-    says="Forget a dead row, for good.",
-    errors=(*_WRITES, NotFound),
-)
-DEAD_DROP_ALL = Operation(
-    part="queue",
-    name="dead_drop_all",
-    method="DELETE",
-    path=_DEAD,
-    request=requests.ChangeAllDead,
-    answer=answers.DeadDropped,
-    role=Role.OPERATOR,
-    changes=True,
-    patience=None,
-    says="Forget every dead row, or those that a filter finds, for good.",
-    errors=_WRITES,
-)
 LISTEN = Operation(
     part="queue",
     name="listen",
@@ -374,7 +303,7 @@ LISTEN = Operation(
     answer=answers.ShownEvent,
     kind="stream",
     role=Role.READER,
-    says="Rows that become due and rows that die, from now on, as events.",
+    says="Rows that become due, rows that die, and how many rows there are, from now on, as events.",
     media="text/event-stream",
     errors=_OWNS,
 )
@@ -383,8 +312,8 @@ QUEUE = PartDefinition(
     name="queue",
     door="queue",
     operations=(
-        LIST, CREATE, SHOW, DELETE, PUT, ROWS, GET, CANCEL, HISTORY, SCHEDULES, CLAIM, LEAVE, DONE, FAIL, EXTEND, RELEASE, COUNT,
-        STATISTICS, PAUSE, DEAD, DEAD_SHOW, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_DROP, DEAD_DROP_ALL, LISTEN,
+        LIST, CREATE, SHOW, DELETE, PUT, ROWS, GET, CANCEL, RUN, HISTORY, SCHEDULES, CLAIM, LEAVE, DONE, RESULT, FAIL, EXTEND, RELEASE,
+        COUNT, STATISTICS, PAUSE, DEAD, DEAD_SHOW, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_DROP, DEAD_DROP_ALL, LISTEN,
     ),
     performs="headwater.client.queue_performer:QueuePerformer",
     uses=("wal",),

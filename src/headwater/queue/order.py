@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from headwater.queue.body import PRIORITY, process_of
-from headwater.queue.columns import FUTURE, RUN, RowColumns
+import numpy as np
+
+from headwater.queue.body import PRIORITY, process_of, processes_of
+from headwater.queue.columns import BLOCKED, FUTURE, RUN, RowColumns
 from headwater.queue.date_heap import DateHeap
 from headwater.queue.due_rows import NONE_DUE, DueRows
 from headwater.queue.lanes import Lanes
 from headwater.queue.row import SLOW
+
+_PART = 10_000  # rows that are looked at at once
 
 
 class RowOrder:
@@ -21,12 +25,15 @@ class RowOrder:
         self._due = DueRows(columns)
         self.lanes = Lanes(columns)
         self.future = DateHeap(self._is_future)
-        self.due = self.later = 0
-        """How many rows are due, and how many are not yet."""
+        self.due = self.later = self.blocked = 0
+        """How many rows are due, how many are not yet, and how many wait for other rows, whatever their date."""
 
     def add(self, slot: int, priority: int, process: int, now: int) -> None:
         """A row waits."""
-        if process > now:
+        if self._columns.waits.after and slot in self._columns.waits.after:
+            self._columns.states[slot] = BLOCKED
+            self.blocked += 1
+        elif process > now:
             self._columns.states[slot] = FUTURE
             self.future.push(process, self._columns.ids[slot], slot)
             self.later += 1
@@ -57,6 +64,8 @@ class RowOrder:
         """A waiting row goes, or is about to change."""
         if self._columns.states[slot] == FUTURE:
             self.later -= 1
+        elif self._columns.states[slot] == BLOCKED:
+            self.blocked -= 1
         else:
             lane = self.lanes.name_of(slot) if self._columns.extras else b""
             if lane:
@@ -104,6 +113,12 @@ class RowOrder:
             self.due -= 1
         return slot
 
+    def pop_many(self, most: int) -> list[int]:
+        """`pop_quick` up to `most` times."""
+        slots = self._due.pop_many(most, SLOW)
+        self.due -= len(slots)
+        return slots
+
     def oldest_due(self) -> int:
         """The earliest process date of the due rows, or `NEVER`."""
         return min(self._due.oldest(), self.lanes.oldest()) if self.lanes.by_name else self._due.oldest()
@@ -111,23 +126,37 @@ class RowOrder:
     def rebuild(self, slots: Iterable[int], now: int) -> None:
         """Place the waiting rows among `slots`, of columns that were filled from a log. There they all are in the state `RUN`."""
         columns = self._columns
-        states, bodies, ids = columns.states, columns.bodies, columns.ids
-        waiting = [slot for slot in slots if states[slot] == RUN]
-        later = [slot for slot in waiting if process_of(bodies[slot]) > now]
+        states, bodies, waits = columns.states, columns.bodies, columns.waits.after
+        found = [slot for slot in slots if states[slot] == RUN]
+        if waits:
+            for slot in found:
+                if slot in waits:
+                    states[slot] = BLOCKED
+                    self.blocked += 1
+            found = [slot for slot in found if states[slot] == RUN]
+        dates = np.frombuffer(processes_of(bodies, found), ">i8")
+        ids = np.frombuffer(columns.ids, np.int64)[found]
+        first = np.lexsort((ids, dates))
+        if np.any(first[1:] < first[:-1]):
+            found, dates, ids = _in_order(found, first), dates[first], ids[first]
+        due, later = found[: (split := int(np.searchsorted(dates, now, side="right")))], found[split:]
         for slot in later:
             states[slot] = FUTURE
-        due = [slot for slot in waiting if states[slot] == RUN] if later else waiting
-        due.sort(key=lambda slot: process_of(bodies[slot]) << 64 | ids[slot])
         laned = [slot for slot in due if self.lanes.name_of(slot)] if columns.extras else []
         self._due.fill([slot for slot in due if not self.lanes.name_of(slot)] if laned else due)
         for slot in laned:
             self._add_due(slot, bodies[slot][PRIORITY], process_of(bodies[slot]))
-        self.future.fill([(process_of(bodies[slot]), ids[slot], slot) for slot in later])
+        self.future.fill(zip(dates[split:].tolist(), ids[split:].tolist(), later, strict=True))
         self.due, self.later = len(due), len(later)
 
     def _is_future(self, date: int, id: int, slot: int) -> bool:
         columns = self._columns
         return columns.states[slot] == FUTURE and columns.ids[slot] == id and process_of(columns.bodies[slot]) == date
+
+
+def _in_order(slots: list[int], places: np.ndarray) -> list[int]:
+    """The slots of these places. The same objects, and no million of others beside them: what Python has used, it seldom gives back."""
+    return [slots[place] for part in np.array_split(places, 1 + len(places) // _PART) for place in part.tolist()]
 
 
 class PlacingOrder(Protocol):

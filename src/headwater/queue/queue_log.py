@@ -10,10 +10,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from headwater.core.clock import Alarm, Clock
 from headwater.core.errors import Closed, Damaged, Fenced, HeadwaterError
+from headwater.core.memory import give_back_freed
+from headwater.queue.data_place import LARGE
+from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import Malformed
@@ -26,27 +31,37 @@ from headwater.wal.region_meta import RegionChanges
 T = TypeVar("T")
 _logger = logging.getLogger("headwater.queue")
 _RETRY_S = 1.0
+_MANY = 100_000  # rows: with fewer, what reading them leaves in memory is not worth the look
 
 
 class QueueLog:
     """The log side of an open queue. Belongs to one event loop. `open_log` makes it."""
 
-    def __init__(self, region: Region, table: int, fold: QueueFold, *, settings: QueueSettings, clock: Clock) -> None:
-        self.region, self.table = region, table
-        self.decisions = Decisions(fold, settings)
+    def __init__(self, region: Region, table: int, fold: QueueFold, *, settings: QueueSettings, clock: Clock, large: int = LARGE) -> None:
+        self.region, self.table, self._append = region, table, region.append
+        self.decisions = Decisions(fold, settings, large=large)
         self.broken = False
         """The fold is not what the log says, or the queue is closed: `ready` says when to go on."""
         self.on_settled: Callable[[], None] = _nothing
         """Is called after each commit, and after each folding anew."""
         self.on_end: Callable[[HeadwaterError], None] = _nothing_more
         """Is called when the queue can never be written again."""
+        self.unheard: list[str] = []
+        """Tokens of claims that are in the log, although their callers were told that nobody knows: to be released after folding anew."""
         self._clock = clock
         self._durable = fold.sequence
+        self._failed = NEVER  # the first sequence whose record has failed since the last folding
         self._tails: deque[tuple[int, asyncio.Future[bool]]] = deque()
+        self._last: asyncio.Future[Any] | None = None  # of the last record
         self._end: HeadwaterError | None = None
         self._mending: asyncio.Task[None] | None = None
         self._retry: Alarm | None = None
         region.settled.append(self._settled)
+
+    @property
+    def durable(self) -> int:
+        """The sequence of the last record that is known to be durable."""
+        return self._durable
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -56,12 +71,14 @@ class QueueLog:
         None: it was not written, and the fold is broken. Errors: `TooLarge`, likewise.
         """
         try:
-            future = self.region.append(self.table, value, self.decisions.fold.sequence, answer)
+            future = self._append(self.table, value, self.decisions.fold.sequence, answer)
         except BaseException:
             self._break()
             raise
         if future is None:
             self._break()
+        else:
+            self._last = future
         return future
 
     async def tail(self) -> bool:
@@ -96,6 +113,10 @@ class QueueLog:
 
     def _settled(self, changes: RegionChanges, error: Exception | None) -> None:
         if error is not None:
+            for place, table in enumerate(changes.tables):
+                if table == self.table and changes.kinds[place] == RecordKind.ENTRY:
+                    self._failed = min(self._failed, changes.sequences[place])
+                    break
             self._break()
             return
         for place in range(len(changes.tables) - 1, -1, -1):
@@ -133,9 +154,12 @@ class QueueLog:
         self._mended()
 
     async def _mend(self) -> None:
-        """1. Let the region claim its log anew and read its end. 2. Fold the table. 3. Go on."""
+        """1. Let the records under way end: the fold would lack them. 2. Let the region claim its log anew and read its end. 3. Fold the
+        table. 4. Go on."""
         if self._retry is not None:
             self._retry.cancel()
+        if self._last is not None and not self._last.done():
+            await asyncio.wait({self._last})
         try:
             await self.region.ready()
             fold = await folded(self.region, self.table, self._clock)
@@ -150,14 +174,15 @@ class QueueLog:
             raise
         if self._end is None:
             self.decisions = self.decisions.on(fold)
-            self._durable, self.broken = fold.sequence, False
+            self.unheard = [claim.token for claim in fold.claims.by_slot.values() if claim.sequence >= self._failed]
+            self._durable, self._failed, self.broken = fold.sequence, NEVER, False
             self.on_settled()
 
 
-async def open_log(region: Region, table: int, *, settings: QueueSettings, clock: Clock) -> QueueLog:
+async def open_log(region: Region, table: int, *, settings: QueueSettings, clock: Clock, large: int = LARGE) -> QueueLog:
     """Fold a table. Errors: `Damaged`, `Closed`, `Fenced`."""
     await region.ready()
-    return QueueLog(region, table, await folded(region, table, clock), settings=settings, clock=clock)
+    return QueueLog(region, table, await folded(region, table, clock), settings=settings, clock=clock, large=large)
 
 
 async def folded(region: Region, table: int, clock: Clock) -> QueueFold:
@@ -168,7 +193,15 @@ async def folded(region: Region, table: int, clock: Clock) -> QueueFold:
     await asyncio.to_thread(_replay, fold, region.payloads(table), region)
     fold.skip_to(following)
     await asyncio.to_thread(fold.finish, clock.now_ms())
+    if len(fold.columns) > _MANY:
+        await asyncio.to_thread(_forget_read)
     return fold
+
+
+def _forget_read() -> None:
+    """Give back the memory into which the log was read."""
+    pa.default_memory_pool().release_unused()
+    give_back_freed()
 
 
 def _replay(fold: QueueFold, parts: Iterator[tuple[int, list[bytes]]], region: Region) -> None:

@@ -6,12 +6,13 @@ What is out of the ordinary is left to the general way, which does the same in m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.body import BODY
-from headwater.queue.checks import FORMS, MAX_KEY, SMALL, checked_name
-from headwater.queue.columns import NO_EXTRAS, PROCESSING
+from headwater.queue.checks import FORMS, MAX_KEY, checked_name
+from headwater.queue.columns import PROCESSING, Extras
+from headwater.queue.data_place import DataPlace
 from headwater.queue.records import CLAIM, DONE, HEADER, HEADER_CLAIM, HEADER_DONE, HEADER_DONE_CLAIM, INSERT, encode_header
 from headwater.queue.row import NewRow
 from headwater.queue.row_view import claimed_row
@@ -21,6 +22,11 @@ from headwater.queue.values import Claimed, ClaimedRow, Put
 _NAMES = 10_000  # pairs of names whose bytes are kept
 _VERSION, _FORMAT = HEADER
 _pack_body, _pack_done, _pack_claim, _pack_done_claim = BODY.pack, HEADER_DONE.pack, HEADER_CLAIM.pack, HEADER_DONE_CLAIM.pack
+
+
+def _stays(extras: Extras | None) -> bool:
+    """Whether something of a row stays when it is done: its next run, or its key."""
+    return extras is not None and bool(extras.schedule or extras.unique_for)
 
 
 class QuickPut:
@@ -44,15 +50,20 @@ class QuickPut:
             or new.expiration_date
             or new.lane
             or new.schedule is not None
+            or new.unique_for is not None
+            or decisions.remembers
+            or new.after
+            or new.after_dead
             or type(key) is not bytes
             or type(data) is not bytes
             or new.form not in FORMS
             or type(priority) is not int
             or not 0 <= priority <= 255
             or not 0 < len(key) <= MAX_KEY
-            or len(data) > SMALL
+            or len(data) > decisions.large
             or key in fold.by_key
             or fold.answers
+            or fold.finished.earliest <= now
             or fold.claims.earliest < now
             or fold.expiries.earliest <= now
         ):
@@ -76,7 +87,7 @@ class QuickClaim:
         self._runtime, self._log, self._now_ms, self._recall = runtime, runtime.log, runtime.now_ms, recall
         self._names: dict[tuple[str, str], tuple[int, int, bytes]] = {}
 
-    def claim(self, group: str, worker: str, done: Sequence[str]) -> RecalledAnswer[Claimed] | None:
+    def claim(self, group: str, worker: str, done: Sequence[str]) -> Awaitable[Claimed] | None:
         """The answer. None: no row below the slow band is due, a token does not count, or something is to be done first."""
         log, now, runtime = self._log, self._now_ms(), self._runtime
         decisions = log.decisions
@@ -86,7 +97,8 @@ class QuickClaim:
         if (
             log.broken
             or finished < 0
-            or (done and columns.extras and columns.extras.get(finished, NO_EXTRAS).schedule)
+            or (done and (decisions.remembers or decisions.watched or (columns.extras and _stays(columns.extras.get(finished)))))
+            or (done and columns.waits.waiters)
             or order.future.earliest <= now
             or fold.paused
             or fold.answers
@@ -96,6 +108,7 @@ class QuickClaim:
             or runtime.waiting.claims
             or claims.earliest < now
             or fold.expiries.earliest <= now
+            or fold.finished.earliest <= now
         ):
             return None
         names = self._names.get((group, worker)) or self._encoded(group, worker)
@@ -103,7 +116,8 @@ class QuickClaim:
         if slot < 0:
             return None
         id, until, totals = columns.ids[slot], now + decisions.settings.lease, decisions.totals
-        fold.begin(now)
+        fold.sequence = sequence = fold.sequence + 1  # `begin` and `end` of a record that is no row's home
+        fold.now = now
         if done:
             ended = columns.ids[finished]
             value = _pack_done_claim(
@@ -114,13 +128,16 @@ class QuickClaim:
         else:
             value = _pack_claim(_VERSION, _FORMAT, now, CLAIM, until, names[0], names[1], 1, slot, id) + names[2]
         columns.states[slot] = PROCESSING
-        token = claims.add(slot, fold.sequence, now, until, group, worker, True)
+        token = claims.add(slot, sequence, now, until, group, worker, True)
         row = claimed_row(fold, slot, now, until, group, worker)
         totals.claims += 1
-        fold.end(len(value))
+        fold.homes.note(0, len(value))
         claimed = Claimed([ClaimedRow(row, token, until)], [])
         future = log.append(value, claimed)
-        return None if future is None else RecalledAnswer(future, claimed, self._recall)
+        if future is None:
+            return None
+        answer = RecalledAnswer(future, claimed, self._recall)
+        return answer if type(row.data) is not DataPlace else runtime.claims.completed(answer)
 
     def done(self, token: str) -> asyncio.Future[list[str]] | None:
         """A row is processed, and goes. The answer; None: the token does not count, or something is to be done first."""
@@ -128,15 +145,18 @@ class QuickClaim:
         decisions = log.decisions
         fold = decisions.fold
         slot = fold.claims.by_token.get(token)
-        if slot is None or log.broken or fold.answers or fold.claims.earliest < now or fold.expiries.earliest <= now:
+        if slot is None or log.broken or fold.answers or fold.claims.earliest < now:
             return None
-        if fold.columns.extras and fold.columns.extras.get(slot, NO_EXTRAS).schedule:
+        if fold.expiries.earliest <= now or fold.finished.earliest <= now:
+            return None
+        if decisions.remembers or decisions.watched or (fold.columns.extras and _stays(fold.columns.extras.get(slot))):
             return None
         value = _pack_done(_VERSION, _FORMAT, now, DONE, 1, slot, fold.columns.ids[slot])
-        fold.begin(now)
+        fold.sequence += 1
+        fold.now = now
         fold.done(slot)
         decisions.totals.done += 1
-        fold.end(len(value))
+        fold.homes.note(0, len(value))
         stale: list[str] = []
         future = log.append(value, stale)
         if self._runtime.waiting.claims:

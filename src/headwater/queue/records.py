@@ -19,11 +19,17 @@
     resume     16
     answered   17 | expires u64 | name length u16 | digest 16 bytes | count u32 | name | count × put
     next       18 | process u64 | count u16 | count × row        a run of rows with a schedule is done: they wait for the next, at this date
+    follow     19 | id u64 | id u64                              those that wait for the first row wait for the second instead
+    data       24 | length u32 | data            of a row of this record, whose body has their place: before all other changes
+    result     21 | id u64 | expires u64 | form u8 | length u32 | value      what the worker of a done row has said of it; carried alike
+    forget     22 | count u16 | count × row, of slot 0                   results that are forgotten before their date
+    unique     23 | id u64 | done u64 | until u64 | key length u16 | key    a key that was done, and until when that is known; carried alike
     row        slot u32 | id u64
     state      id u64 | update u64 | state u8 | attempts u16 | timeouts u8 | failures u16
     put        id u64 | outcome u8 | process u64 | raised u8
-    extras     length u32 | MessagePack map of what few rows have: lane, error, schedule and the date of its run; in a merge or carry also
-               claim and death
+    extras     length u32 | MessagePack map of what few rows have: lane, error, schedule and the date of its run; after, a list of the ids
+               of the rows that it waits for, 0 where it is to be cancelled, and after_dead; in a merge or carry also claim and death.
+               `absorbed` are the ids of follow-up rows that the row has taken up; `unique_for` is in milliseconds
 
 Where a row with a schedule is given up, an insert of the same record has the row of its next run. Where its key was put meanwhile, a merge
 gives that row the schedule.
@@ -36,6 +42,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import msgspec
@@ -50,7 +57,9 @@ MOST_ROWS = 1 << 16
 """Rows that one record inserts at most."""
 
 INSERT, MERGE, CARRY, CLAIM, DONE, EXTEND, RELEASE, FAIL, LOST, EXPIRE, DEAD, CANCEL, DROP, ABSORB, PAUSE, RESUME, ANSWERED = range(1, 18)
-NEXT = 18
+NEXT, FOLLOW = 18, 19
+DATA = 24
+RESULT, FORGET, UNIQUE = 21, 22, 23
 NAMES: tuple[str, ...] = (
     "",
     "insert",
@@ -68,7 +77,7 @@ NAMES: tuple[str, ...] = (
     "drop",
     "absorb",
 )
-NAMES += ("pause", "resume", "answered", "next")
+NAMES += ("pause", "resume", "answered", "next", "follow", "", "result", "forget", "unique")
 
 REASONS: tuple[Reason, ...] = ("timeouts", "attempts", "given-up")
 OUTCOMES: tuple[Outcome, ...] = ("inserted", "merged", "follow-up", "stale", "ignored")
@@ -83,12 +92,18 @@ _DATED = struct.Struct(">BQH")
 _FAIL = struct.Struct(">BIQQH")
 _DEAD = struct.Struct(">BIQBH")
 _ANSWERED = struct.Struct(">BQH16sI")
+_RESULT = struct.Struct(">BQQBI")
+_UNIQUE = struct.Struct(">BQQQH")
+_FOLLOW = struct.Struct(">BQQ")
 _PUT = struct.Struct(">QBQB")
 PUT_SIZE = _PUT.size
 """Bytes of an answer that is kept, for each of its puts."""
 _ROW = struct.Struct(">IQ")
 _LENGTH = struct.Struct(">I")
 _KIND_SLOT = struct.Struct(">BI")
+_DATA = struct.Struct(">BI")
+DATA_HEAD = _DATA.size
+"""Bytes of a change that holds data, before them."""
 _FLAGS = 5  # the place of a body's flags
 _NONE: dict[str, Any] = {}
 _MOST = 65_535
@@ -129,7 +144,7 @@ HEADER_DONE = struct.Struct(_HEADER.format + _ONE_ROW.format[1:])
 HEADER_CLAIM = struct.Struct(_HEADER.format + _CLAIM_ONE.format[1:])
 HEADER_DONE_CLAIM = struct.Struct(HEADER_DONE.format + _CLAIM_ONE.format[1:])
 """Records of one row that is done, or claimed, or both, up to the names behind them: one step instead of three."""
-OVERHEAD = 64
+OVERHEAD = 96
 """The most bytes of an inserted row beside its key, its data and its extras."""
 
 
@@ -137,6 +152,11 @@ def encode_extras(extras: dict[str, Any]) -> bytes:
     """What follows a body whose flags have `HAS_EXTRAS`."""
     text = _encode(extras)
     return _LENGTH.pack(len(text)) + text
+
+
+def encode_data_head(length: int) -> bytes:
+    """What comes before the data of a row that stay on the log."""
+    return _DATA.pack(DATA, length)
 
 
 def encode_whole(kind: int, row: WholeRow) -> bytes:
@@ -179,13 +199,25 @@ def encode_dead(slot: int, id: int, reason: int, error: bytes) -> bytes:
     return _DEAD.pack(DEAD, slot, id, reason, len(error)) + error
 
 
+def encode_follow(old: int, new: int) -> bytes:
+    return _FOLLOW.pack(FOLLOW, old, new)
+
+
 def encode_answered(expires: int, name: bytes, digest: bytes, puts: Iterable[tuple[int, int, int, int]]) -> bytes:
     packed = [_PUT.pack(*put) for put in puts]
     return _ANSWERED.pack(ANSWERED, expires, len(name), digest, len(packed)) + name + b"".join(packed)
 
 
+def encode_result(id: int, expires: int, form: int, value: bytes) -> bytes:
+    return _RESULT.pack(RESULT, id, expires, form, len(value)) + value
+
+
+def encode_unique(key: bytes, id: int, done: int, until: int) -> bytes:
+    return _UNIQUE.pack(UNIQUE, id, done, until, len(key)) + key
+
+
 def _joined(rows: Sequence[SlotId]) -> bytes:
-    return _ROW.pack(*rows[0]) if len(rows) == 1 else b"".join([_ROW.pack(*row) for row in rows])
+    return _ROW.pack(*rows[0]) if len(rows) == 1 else b"".join(starmap(_ROW.pack, rows))
 
 
 def _slices(rows: Sequence[SlotId]) -> Iterable[Sequence[SlotId]]:
@@ -210,9 +242,10 @@ def _decoded(payload: bytes) -> tuple[int, list[Change]]:
     changes, at, end = [], 9, len(payload)
     while at < end:
         kind = payload[at]
-        if not 0 < kind < len(_DECODERS):
+        decode = _DECODERS[kind] if 0 < kind < len(_DECODERS) else _FAR_DECODERS.get(kind)
+        if decode is None:
             raise Malformed(f"it has a change of kind {kind}")
-        change, at = _DECODERS[kind](payload, at)
+        change, at = decode(payload, at)
         changes.append(change)
     if at != end:
         raise Malformed(f"its last change ends at byte {at}, and it ends at byte {end}")
@@ -280,6 +313,16 @@ def _bare(payload: bytes, at: int) -> tuple[Change, int]:
     return Change(payload[at], ()), at + 1
 
 
+def _data(payload: bytes, at: int) -> tuple[Change, int]:
+    kind, length = _DATA.unpack_from(payload, at)
+    return Change(kind, ()), at + DATA_HEAD + length
+
+
+def _follow(payload: bytes, at: int) -> tuple[Change, int]:
+    kind, old, new = _FOLLOW.unpack_from(payload, at)
+    return Change(kind, (), (old, new)), at + _FOLLOW.size
+
+
 def _answered(payload: bytes, at: int) -> tuple[Change, int]:
     kind, expires, length, digest, count = _ANSWERED.unpack_from(payload, at)
     at += _ANSWERED.size
@@ -288,7 +331,24 @@ def _answered(payload: bytes, at: int) -> tuple[Change, int]:
     return Change(kind, (), (expires, payload[at : at + length].decode(), digest, puts)), end
 
 
+def _result(payload: bytes, at: int) -> tuple[Change, int]:
+    kind, id, expires, form, length = _RESULT.unpack_from(payload, at)
+    at += _RESULT.size
+    return Change(kind, (), (id, expires, form, payload[at : at + length])), at + length
+
+
+def _unique(payload: bytes, at: int) -> tuple[Change, int]:
+    kind, id, done, until, length = _UNIQUE.unpack_from(payload, at)
+    at += _UNIQUE.size
+    return Change(kind, (), (payload[at : at + length], id, done, until)), at + length
+
+
+def _unknown(payload: bytes, at: int) -> tuple[Change, int]:
+    raise Malformed(f"it has a change of kind {payload[at]}")
+
+
 _DECODERS = (
     *(_bare, _row, _row, _row, _claim, _rows, _dated, _dated, _fail, _rows, _rows, _dead, _rows, _rows, _rows, _bare, _bare),
-    *(_answered, _dated),
+    *(_answered, _dated, _follow, _unknown, _result, _rows, _unique),
 )
+_FAR_DECODERS = {DATA: _data}

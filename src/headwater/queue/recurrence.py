@@ -59,7 +59,9 @@ def row_after(fold: QueueFold, dead: int, extras: Extras, now: int) -> CheckedRo
         return iter(())
     row = mergeable(whole_row(fold, dead))
     dates = (row.update, run, row.expiration)
-    return CheckedRow(key, row.data, row.form, row.priority, *dates, row.declaration, row.lane, raised=False, schedule=extras.schedule)
+    made = CheckedRow(key, row.data, row.form, row.priority, *dates, row.declaration, row.lane, raised=False, schedule=extras.schedule)
+    made.unique_for = row.unique_for
+    return made
 
 
 def _inherit(fold: QueueFold, key: bytes, extras: Extras) -> Iterator[bytes]:

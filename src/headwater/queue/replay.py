@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from headwater.queue import records
-from headwater.queue.body import BINARY, BODY, BODY_SIZE, FOLLOW_UP, fields
-from headwater.queue.columns import PROCESSING, Extras
+from headwater.queue.body import FOLLOW_UP, fields
+from headwater.queue.columns import PROCESSING
 from headwater.queue.fold import QueueFold
-from headwater.queue.records import HEADER_SIZE, Change, Malformed, decode_record
-
-_AT = HEADER_SIZE - 1  # where the first change begins: the region's byte is not part of a payload
-_SHORTEST = _AT + BODY_SIZE
-_unpack = BODY.unpack_from
+from headwater.queue.quick_replay import replay_claim, replay_done, replay_rows
+from headwater.queue.records import Change, Malformed, decode_record
 
 
 def replay(fold: QueueFold, sequence: int, payload: bytes) -> None:
     """Apply a record to a fold whose replay is not finished. Errors: `Malformed`."""
-    if len(payload) > _SHORTEST and payload[_AT] == records.INSERT and payload[0] == records.FORMAT and not fold.answers:
-        rows = _plain_inserts(payload)
-        if rows and fold.sequence + 1 == sequence:
-            fold.replay_inserts(rows, len(payload) + 1)
-            return
+    if replay_rows(fold, sequence, payload):
+        return
     now, changes = decode_record(payload)
     fold.skip_to(sequence)
     fold.begin(now)
@@ -29,22 +23,6 @@ def replay(fold: QueueFold, sequence: int, payload: bytes) -> None:
     except (TypeError, LookupError, OverflowError) as error:
         raise Malformed(f"a change does not fit the rows before it: {error!r}") from error
     fold.end(len(payload))
-
-
-def _plain_inserts(payload: bytes) -> list[tuple[int, bytes, bytes]]:
-    """The slots, keys and bodies of a record that has nothing but inserts of waiting rows without extras and expiry; else none.
-
-    Most records are such, and taking them apart as `decode_record` does would take most of the time of opening a queue.
-    """
-    rows, at, end = [], _AT, len(payload)
-    while at + BODY_SIZE <= end:
-        kind, slot, flags, _, _, _, _, expiration, length, size = _unpack(payload, at)
-        middle = at + BODY_SIZE + length
-        if kind != records.INSERT or flags > BINARY or expiration or middle + size > end:
-            return []
-        rows.append((slot, payload[at + BODY_SIZE : middle], payload[at : middle + size]))
-        at = middle + size
-    return rows if at == end else []
 
 
 def _insert(fold: QueueFold, change: Change) -> None:
@@ -57,7 +35,7 @@ def _insert(fold: QueueFold, change: Change) -> None:
     else:
         fold.insert(slot, key, row.body, priority, process)
     if row.extras:
-        fold.columns.extras[slot] = Extras(**row.extras)
+        fold.columns.keep_rare(slot, row.extras)
     if expiration:
         fold.expire_at(slot, expiration)
 
@@ -70,14 +48,22 @@ def _write(fold: QueueFold, change: Change) -> None:
 
 def _claim(fold: QueueFold, change: Change) -> None:
     until, group, worker = change.values
+    if not fold.follow_ups:
+        replay_claim(fold, change.rows, until, group, worker)
+        return
     for slot, id in change.rows:
         if fold.holds(slot, id):
             fold.claim(slot, until, group, worker)
 
 
 def _done(fold: QueueFold, change: Change) -> None:
-    for slot in _processed(fold, change):
-        fold.done(slot)
+    slots = _processed(fold, change)
+    if not fold.follow_ups:
+        replay_done(fold, slots)
+    else:
+        for slot in slots:
+            fold.done(slot)
+    _let_go(fold, change)
 
 
 def _extend(fold: QueueFold, change: Change) -> None:
@@ -93,6 +79,7 @@ def _release(fold: QueueFold, change: Change) -> None:
 def _next(fold: QueueFold, change: Change) -> None:
     for slot in _processed(fold, change):
         fold.run_again(slot, change.values[0])
+    _let_go(fold, change)
 
 
 def _fail(fold: QueueFold, change: Change) -> None:
@@ -108,17 +95,33 @@ def _lose(fold: QueueFold, change: Change) -> None:
 def _die(fold: QueueFold, change: Change) -> None:
     for slot in _processed(fold, change):
         fold.die(slot, *change.values)
+    for _, id in change.rows:
+        fold.columns.waits.dead(id)
 
 
 def _remove(fold: QueueFold, change: Change) -> None:
+    failed = change.kind in (records.CANCEL, records.EXPIRE)
     for slot, id in change.rows:
         if fold.holds(slot, id) and fold.columns.states[slot] != PROCESSING:
-            fold.remove(slot)
+            fold.remove(slot, failed=failed)
+    _let_go(fold, change, failed=failed)
+
+
+def _let_go(fold: QueueFold, change: Change, *, failed: bool = False) -> None:
+    """Rows are gone: also those of which the log no longer holds the beginning, and for which others wait."""
+    if fold.columns.waits.waiters:
+        for _, id in change.rows:
+            fold.let_go(id, failed=failed)
+
+
+def _follow(fold: QueueFold, change: Change) -> None:
+    fold.columns.waits.move(*change.values)
 
 
 def _processed(fold: QueueFold, change: Change) -> list[int]:
     """The slots of the change's rows that are known to be processed."""
-    return [slot for slot, id in change.rows if fold.holds(slot, id) and fold.columns.states[slot] == PROCESSING]
+    states, ids, most = fold.columns.states, fold.columns.ids, len(fold.columns)
+    return [slot for slot, id in change.rows if slot < most and ids[slot] == id and states[slot] == PROCESSING]
 
 
 def _pause(fold: QueueFold, change: Change) -> None:
@@ -131,6 +134,21 @@ def _resume(fold: QueueFold, change: Change) -> None:
 
 def _answer(fold: QueueFold, change: Change) -> None:
     fold.answer(*change.values)
+
+
+def _nothing(fold: QueueFold, change: Change) -> None: ...
+
+
+def _keep(fold: QueueFold, change: Change) -> None:
+    fold.finished.keep(*change.values)
+
+
+def _forget(fold: QueueFold, change: Change) -> None:
+    fold.finished.forget(id for _, id in change.rows)
+
+
+def _remember(fold: QueueFold, change: Change) -> None:
+    fold.finished.remember(*change.values)
 
 
 _APPLY = {
@@ -152,4 +170,9 @@ _APPLY = {
     records.RESUME: _resume,
     records.ANSWERED: _answer,
     records.NEXT: _next,
+    records.FOLLOW: _follow,
+    records.DATA: _nothing,
+    records.RESULT: _keep,
+    records.FORGET: _forget,
+    records.UNIQUE: _remember,
 }

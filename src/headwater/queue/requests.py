@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from headwater.core.errors import BadInput
-from headwater.core.units import Duration
+from headwater.queue.checks import checked_name as checked_group
 from headwater.queue.handling import duration_of
 from headwater.queue.json_form import key_in_path
 from headwater.queue.row import NewRow
-from headwater.queue.values import FailedClaim, State
+from headwater.queue.values import FailedClaim, Reason, RowResult, State
 from headwater.wire.operation import DryRun, Request, described, placed
 
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 MOST_ROWS = 65_536
 MOST_CLAIMS = 10_000
 _NAME = re.compile(NAME)
-_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([0-9]{1,9})")
+_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([^\",;\s]*)", re.IGNORECASE)
+_WAITS = "^([0-9]{1,9}ms|[0-9]{1,6}s|[0-9]{1,4}m|[0-6]?[0-9]{1,2}h|[0-2]?[0-9]d|30d)$"  # up to 30 days
+_NAMED = re.compile("[!-~]{1,200}")
+_SECONDS = re.compile("[0-9]{1,9}")
 _LONGEST = 30 * 86_400_000  # milliseconds that a claim may wait
 QueueName = Annotated[str, described("The name of the queue.", pattern=NAME)]
 Limit = Annotated[int, described("The most rows to answer with.", least=1, most=10_000)]
@@ -39,6 +42,32 @@ def checked_name(name: object) -> str:
             hint="Use up to 100 letters, digits, dots, dashes and underscores, a letter or digit first.",
         )
     return name
+
+
+def checked_token(token: object) -> str:
+    """The token of a claim. Errors: `BadInput`."""
+    if not isinstance(token, str) or not token:
+        raise BadInput(f"{token!r:.60} is no token of a claim.", hint="Give the token that the claim has answered.")
+    return token
+
+
+def checked_put_name(given: object) -> str:
+    """The idempotency key of a put; nothing where there is none. Errors: `BadInput`."""
+    if given is None:
+        return ""
+    if not isinstance(given, str) or not _NAMED.fullmatch(given):
+        raise BadInput(f"{given!r:.60} cannot be an idempotency key.", hint="Use 1 to 200 printable ASCII characters without spaces.")
+    return given
+
+
+def _check_one_of(given: object, known: tuple[str, ...], what: str) -> None:
+    if given is not None and (not isinstance(given, str) or given not in known):
+        raise BadInput(f"{what}={given!r:.60} is none.", hint=f"It is one of {', '.join(known)}.")
+
+
+def _check_prefix(given: object) -> None:
+    if not isinstance(given, str):
+        raise BadInput(f"{given!r:.60} begins no key.", hint='Give text, such as "page:".')
 
 
 class ListQueues(Request, frozen=True, kw_only=True):
@@ -78,6 +107,7 @@ class PutRows(QueueRequest, frozen=True, kw_only=True):
 
     def check(self) -> None:
         checked_name(self.queue)
+        checked_put_name(self.idempotency)
         if not self.rows:
             raise BadInput("A put without rows puts nothing.", hint="Give at least one row.")
         if len(self.rows) > MOST_ROWS:
@@ -91,6 +121,11 @@ class ListRows(QueueRequest, frozen=True, kw_only=True):
     key: KeyPrefix = ""
     after: After = 0
     limit: Limit = 100
+
+    def check(self) -> None:
+        checked_name(self.queue)
+        _check_one_of(self.state, get_args(State), "state")
+        _check_prefix(self.key)
 
 
 class RowRequest(QueueRequest, frozen=True, kw_only=True):
@@ -132,16 +167,33 @@ class FailedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def failure(self) -> FailedClaim:
         """Errors: `BadInput`."""
-        after = None if self.retry_after is None else int(Duration.parse(self.retry_after))
-        return FailedClaim(self.token, self.error, after, self.give_up)
+        after = None if self.retry_after is None else duration_of(self.retry_after, "retry_after")
+        if not isinstance(self.error, str):
+            raise BadInput(f"error={self.error!r:.60} is no text.", hint="Give such as str(error).")
+        if not isinstance(self.give_up, bool):
+            raise BadInput(f"give_up={self.give_up!r:.60} is neither true nor false.", hint="Give one of them.")
+        return FailedClaim(checked_token(self.token), self.error, after, self.give_up)
+
+
+class DoneRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A row that is processed, and its result: any JSON, or {"$binary": base64}."""
+
+    token: str
+    result: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+class DoneBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What became of a row: any JSON, or {"$binary": base64}. It is kept for as long as the queue's setting `results` says."""
+
+    result: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is claimed, and what became of rows that were claimed before. `n`: how many at most; 0 claims none.
 
-    `done`, `fail`, `extend` and `release` are done in this order, before the claim. `wait`: how long to wait for the first row, such as
-    20s, as the header Prefer says it in seconds. `lease`: of the claimed and the extended rows. `worker`: a name for the list of rows, and
-    for the end of its waiting claims.
+    `done`, `fail`, `extend` and `release` are done in this order, before the claim. `done` holds tokens, or tokens with results. `wait`:
+    how long to wait for the first row, such as 20s, as the header Prefer says it in seconds. `lease`: of the claimed and the extended rows.
+    `worker`: a name for the list of rows, and for the end of its waiting claims.
     """
 
     n: Annotated[int, msgspec.Meta(ge=0, le=MOST_CLAIMS)] = 1
@@ -149,7 +201,7 @@ class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     wait: str | None = None
     group: str = "default"
     worker: str = ""
-    done: list[str] = []
+    done: list[str | DoneRow] = []
     fail: list[FailedRow] = []
     extend: list[str] = []
     release: list[str] = []
@@ -164,10 +216,7 @@ class ClaimRows(QueueRequest, frozen=True, kw_only=True):
     @property
     def wait_ms(self) -> int:
         """Errors: `BadInput`."""
-        if self.body.wait is not None:
-            return _waited(duration_of(self.body.wait, "wait"))
-        found = None if self.prefer is None else _WAIT.search(self.prefer)
-        return 0 if found is None else _waited(int(found[1]) * 1000)
+        return waited(self.body.wait, self.prefer)
 
     def waits(self) -> float:
         return self.wait_ms / 1000 if self.body.n else 0.0
@@ -182,6 +231,8 @@ class ClaimRows(QueueRequest, frozen=True, kw_only=True):
         _ = self.wait_ms, self.lease_ms
         if type(self.body.n) is not int or not 0 <= self.body.n <= MOST_CLAIMS:
             raise BadInput(f"n={self.body.n!r:.60} claims nothing.", hint=f"Give a number from 0 to {MOST_CLAIMS}.")
+        checked_group(self.body.group, "The consumer group")
+        checked_group(self.body.worker, "The worker's name")
         for failed in self.body.fail:
             failed.failure()
 
@@ -191,11 +242,48 @@ class LeaveClaims(QueueRequest, frozen=True, kw_only=True):
 
     worker: Annotated[str, placed("query", "The name that the claims were made with.", pattern="^[!-~]{1,200}$")]
 
+    def check(self) -> None:
+        checked_name(self.queue)
+        if not isinstance(self.worker, str) or not _NAMED.fullmatch(self.worker):
+            raise BadInput(f"{self.worker!r:.60} names no worker.", hint="Give the name that its claims were made with.")
+
 
 class ClaimRequest(QueueRequest, frozen=True, kw_only=True):
     """A claim by its token."""
 
     token: Annotated[str, described("The token of the claim.", pattern="^[!-~]{1,200}$")]
+
+    def check(self) -> None:
+        checked_name(self.queue)
+        checked_token(self.token)
+
+
+class DoneClaim(ClaimRequest, frozen=True, kw_only=True):
+    """What became of the row. The body says it."""
+
+    result: RowResult | None = None
+
+
+class FindResult(QueueRequest, frozen=True, kw_only=True):
+    """The row, and how long to wait for its end."""
+
+    id: Annotated[int, described("The id of the row, as its put has answered.", least=0)]
+    wait: Annotated[
+        str | None, described("How long to wait for it, such as 20s; as the header Prefer says it in seconds.", pattern=_WAITS)
+    ] = None
+    prefer: Annotated[str | None, placed("header", "wait=20: wait so many seconds for it.", name="Prefer")] = None
+
+    @property
+    def wait_ms(self) -> int:
+        """Errors: `BadInput`."""
+        return waited(self.wait, self.prefer)
+
+    def waits(self) -> float:
+        return self.wait_ms / 1000
+
+    def check(self) -> None:
+        super().check()
+        _ = self.wait_ms
 
 
 class FailClaim(ClaimRequest, frozen=True, kw_only=True):
@@ -236,7 +324,7 @@ class ReleaseClaim(ClaimRequest, frozen=True, kw_only=True):
     @property
     def delay_ms(self) -> int | None:
         """Errors: `BadInput`."""
-        return None if self.delay is None else int(Duration.parse(self.delay))
+        return None if self.delay is None else duration_of(self.delay, "delay")
 
 
 class PauseQueue(QueueRequest, frozen=True, kw_only=True):
@@ -253,11 +341,21 @@ class ListDeadRows(QueueRequest, frozen=True, kw_only=True):
     after: After = 0
     limit: Limit = 100
 
+    def check(self) -> None:
+        checked_name(self.queue)
+        _check_one_of(self.reason, get_args(Reason), "reason")
+        _check_prefix(self.key)
+
 
 class DeadRequest(QueueRequest, frozen=True, kw_only=True):
     """A dead row by its id."""
 
     id: Annotated[int, described("The id of the row.", least=0)]
+
+    def check(self) -> None:
+        checked_name(self.queue)
+        if type(self.id) is not int or self.id < 0:
+            raise BadInput(f"{self.id!r:.60} is no id of a row.", hint="Give one that the dead list shows.")
 
 
 class ChangeDead(DeadRequest, frozen=True, kw_only=True):
@@ -275,6 +373,11 @@ class ChangeAllDead(QueueRequest, frozen=True, kw_only=True):
     ] = None
     dry_run: DryRun = False
 
+    def check(self) -> None:
+        checked_name(self.queue)
+        _check_one_of(self.reason, get_args(Reason), "reason")
+        _check_prefix(self.key)
+
 
 def lease_of(given: str | None) -> int | None:
     """Milliseconds of a lease. Errors: `BadInput`."""
@@ -286,7 +389,12 @@ def lease_of(given: str | None) -> int | None:
     return lease
 
 
-def _waited(ms: int) -> int:
+def waited(wait: str | None, prefer: str | None) -> int:
+    """Milliseconds to wait: as `wait` says, or else the header Prefer. Errors: `BadInput`."""
+    found = None if wait is not None or prefer is None else _WAIT.search(prefer)
+    if found is not None and not _SECONDS.fullmatch(found[1]):
+        raise BadInput(f"Prefer: wait={found[1]:.60} is no number of seconds.", hint="Write it such as Prefer: wait=20.")
+    ms = duration_of(wait, "wait") if wait is not None else 0 if found is None else int(found[1]) * 1000
     if ms > _LONGEST:
         raise BadInput("Nobody can wait so long.", hint="Give such as 20s, up to 30d.")
     return ms

@@ -49,6 +49,12 @@ class NewRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The version of the declaration that the data fit."""
     schedule: Schedule | None = None
     """The row comes again and again. None: a row of the key keeps the schedule that it has."""
+    unique_for: int | None = None
+    """Milliseconds: ignored where the key was done within them. None: as the queue's settings say; 0: never ignored."""
+    after: tuple[int, ...] = ()
+    """The ids of rows that it waits for, until they are gone."""
+    after_dead: str = ""
+    """What a dead, cancelled or expired one of them does: `hold` (so it is where nothing is said) or `cancel`."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -82,3 +88,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """It waits until the row of its key that is being processed is done."""
     schedule: str = ""
     """By which it comes again, such as `every 1h` and `0 6 * * 1-5 (Europe/Berlin)`; empty: once it is done, it is gone."""
+    after: tuple[int, ...] = ()
+    """The ids of the rows that it still waits for."""
+    after_dead: str = ""
+    """What a dead, cancelled or expired one of them does: `hold` or `cancel`; empty where it waits for none."""

@@ -3,40 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, HeadwaterError
+from headwater.core.errors import Closed, HeadwaterError, OffsetGone, OutcomeUnknown
 from headwater.core.timers import Timers
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.carry import Carrier
+from headwater.queue.claim_reader import ClaimReader, lacks_data
+from headwater.queue.count_events import CountEvents
+from headwater.queue.data_reader import DataReader, held, places_of
 from headwater.queue.date_heap import NEVER
+from headwater.queue.dead_notices import DeadNotices, Post
 from headwater.queue.decisions import Decisions
 from headwater.queue.events import QueueEvents
 from headwater.queue.queue_log import QueueLog
+from headwater.queue.results import ResultWaits
+from headwater.queue.row import Row
 from headwater.queue.settings import QueueSettings
+from headwater.queue.statistics import statistics_of
 from headwater.queue.timers import QueueAlarm
-from headwater.queue.values import ClaimedRow
+from headwater.queue.values import ClaimedRow, QueueEvent, QueueStatistics
 from headwater.queue.waiting import Served, WaitingClaims
 
 T = TypeVar("T")
 _AT_ONCE = 10_000  # leases and expiries in one record
+_FORGET_AFTER = 10_000  # milliseconds from the date of a result or key to its end in a queue that is idle
 
 
 class QueueRuntime:
     """Belongs to the event loop of its queue."""
 
-    def __init__(self, name: str, log: QueueLog, *, clock: Clock, timers: Timers) -> None:
+    def __init__(self, name: str, log: QueueLog, *, clock: Clock, timers: Timers, post: Post | None = None) -> None:
+        """`post`: tells the address of `on_dead` of dead rows; None: nobody is told."""
         self.name, self.log, self.now_ms = name, log, clock.now_ms
-        self.waiting, self.events = WaitingClaims(timers), QueueEvents()
+        self.waiting, self.events, self.results = WaitingClaims(clock), QueueEvents(), ResultWaits(timers)
+        self._counts = CountEvents(self.events, timers, clock.now_ms, self.statistics)
         self._alarm = QueueAlarm(timers, self._ring)
+        self.reader = DataReader(log.region, log.table)
+        self.claims = ClaimReader(self, self.reader)
         self._carrier = Carrier(self, timers)
+        self._notices = None if post is None else DeadNotices(self, timers, post)
         self._loop = asyncio.get_running_loop()
         self._serving = False  # a serve is scheduled
-        self._orphans: list[ClaimedRow] = []  # claims that reach nobody, of a record that may be in the log
+        self._begun: list[asyncio.Future[None]] = []  # records of the call that is being made, which needs several
+        log.decisions.on_full = self._next_record
+        self._fold = log.decisions.fold
         log.on_settled, log.on_end = self._settled, self._ended
+        log.decisions.watched = self.results.by_row
         self._settled()
 
     @property
@@ -47,6 +63,8 @@ class QueueRuntime:
         """Decide by these settings from now on."""
         self.log.decisions.use(settings)
         self.wake()
+        if self._notices is not None:
+            self._notices.look()
 
     # -- calls -----------------------------------------------------------------------------------------------------------
 
@@ -57,20 +75,31 @@ class QueueRuntime:
             self._advance(now)
         if log.broken:
             return None
+        self._begun = []
         decisions.begin(now)
         return decisions
+
+    def _next_record(self) -> None:
+        """End a record of a call that goes on with another one. All of them are durable when the last one is."""
+        decisions = self.log.decisions
+        now, value = decisions.fold.now, decisions.end()
+        future = None if value is None else self.log.append(value, None)
+        if future is not None:
+            future.add_done_callback(_looked_at)
+            self._begun.append(future)
+        decisions.begin(now)
 
     def commit(self, answer: T, again: Callable[[], Awaitable[T]], *, recall: Callable[[T], object] | None = None) -> Awaitable[T]:
         """End the record of a call; return its answer, for when it is durable.
 
         `again`: makes the call anew, where it was not written. `recall`: is called with an answer that has not reached its caller.
         """
-        value = self.log.decisions.end()
+        value, begun = self.log.decisions.end(), self._begun
         if value is None:
-            return self._unwritten(answer, again)
+            return self._unwritten(answer, again) if not begun else self._written(begun, answer)
         future = self.log.append(value, answer)
         if future is None:
-            return self.later(again)
+            return self.later(again) if not begun else self._written(begun, None)
         if self.waiting:
             self.wake()
         return future if recall is None else RecalledAnswer(future, answer, recall)
@@ -84,19 +113,59 @@ class QueueRuntime:
         """The answer of a call that has changed nothing: what it has seen must be durable."""
         return answer if await self.log.tail() else await self.later(again)
 
+    async def _written(self, begun: list[asyncio.Future[None]], answer: T | None) -> T:
+        """The answer of a call whose records were written before its end was known. None: the last one was not."""
+        for written in begun:
+            await written
+        if answer is None:
+            raise OutcomeUnknown("A part of the call is done, another is not.", hint="Make it again: tokens that are done are stale then.")
+        return answer
+
     async def look(self, see: Callable[[Decisions], T]) -> T:
         """What `see` finds, with everything done that is overdue; given once it is durable."""
+        while True:
+            await self._up_to_date()
+            seen = see(self.decisions)
+            if await self.log.tail():
+                return seen
+
+    async def look_at(self, see: Callable[[Decisions], list[T]], row_of: Callable[[T], Row]) -> list[T]:
+        """`look` for rows, or for what has rows: with all their data. Errors: those of reading them."""
+        while True:
+            await self._up_to_date()
+            fold, seen = self.decisions.fold, see(self.decisions)
+            rows = [row_of(one) for one in seen]
+            with held(fold, places_of(rows)):
+                if not await self.log.tail():
+                    continue
+                try:
+                    await self.reader.fill(rows)
+                except OffsetGone:
+                    if fold is self.decisions.fold:
+                        raise
+                    continue  # folded anew meanwhile: what was held is held no longer
+            return seen
+
+    async def _up_to_date(self) -> None:
+        """Return when the fold can be looked at, with everything done that is overdue."""
         while True:
             await self.log.ready()
             now = self.now_ms()
             if self.decisions.overdue(now):
                 self._advance(now)
-                if self.log.broken:
-                    continue
-            self.decisions.fold.order.promote(now)
-            seen = see(self.decisions)
-            if await self.log.tail():
-                return seen
+            if not self.log.broken:
+                self.decisions.fold.order.promote(now)
+                return
+
+    def statistics(self) -> QueueStatistics:
+        return statistics_of(self.decisions, len(self.waiting), len(self.results), self.now_ms())
+
+    def listen(self) -> AsyncIterator[QueueEvent]:
+        """Events from now on."""
+        listening = self.events.listen(self.decisions.fold.order.due)
+        self._counts.begin()
+        self.set_alarm()
+        return listening
 
     # -- what comes by itself ---------------------------------------------------------------------------------------------
 
@@ -125,13 +194,18 @@ class QueueRuntime:
         if future is not None:
             for claim, _ in served:
                 self.waiting.remove(claim)
-            future.add_done_callback(partial(self._tell, served))
+            future.add_done_callback(partial(self._served, served))
 
-    def _tell(self, served: Served, written: asyncio.Future[None]) -> None:
+    def _served(self, served: Served, written: asyncio.Future[None]) -> None:
         if written.exception() is not None:  # they wait on; what was claimed all the same is released once the log is folded anew
-            self._orphans += [claimed for _, rows in served for claimed in rows]
             self.waiting.put_back([claim for claim, _ in served])
-            return
+        elif any(lacks_data(rows) for _, rows in served):
+            self.claims.serve(served)
+        else:
+            self.tell(served)
+
+    def tell(self, served: Served) -> None:
+        """Give claims that have waited their rows."""
         for claim, rows in served:
             if claim.future.done():  # its caller has given up
                 self.give_back(rows)
@@ -140,10 +214,13 @@ class QueueRuntime:
 
     def give_back(self, rows: list[ClaimedRow]) -> None:
         """Release claims that reach nobody."""
-        decisions = self.begin(self.now_ms()) if rows else None
+        self._release([claimed.token for claimed in rows])
+
+    def _release(self, tokens: list[str]) -> None:
+        decisions = self.begin(self.now_ms()) if tokens else None
         if decisions is not None:
-            decisions.release([claimed.token for claimed in rows], None)
-            self._write(decisions)
+            decisions.release(tokens, None)
+            self.write(decisions)
             self.wake()
 
     def _advance(self, now: int) -> None:
@@ -152,11 +229,11 @@ class QueueRuntime:
         while more and not self.log.broken:
             decisions.begin(now)
             more = decisions.advance(_AT_ONCE)
-            self._write(decisions)
+            self.write(decisions)
         self.tell_deaths()
         self.wake()
 
-    def _write(self, decisions: Decisions) -> None:
+    def write(self, decisions: Decisions) -> None:
         """End a record for whose answer nobody waits."""
         value = decisions.end()
         future = None if value is None else self.log.append(value, None)
@@ -175,9 +252,14 @@ class QueueRuntime:
         now = self.now_ms()
         if self.decisions.overdue(now):
             self._advance(now)
+        if self.decisions.fold.finished.earliest + _FORGET_AFTER <= now and not self.log.broken:
+            self.decisions.begin(now)  # which forgets what is over; the region hears of it by and by
+            self.decisions.end()
+            self._carrier.look()
         due = 0 if self.log.broken else self.decisions.fold.order.promote(now)
         if due:
             self.events.due(now, self.decisions.fold.order.due)
+            self._counts.look()
         self.wake()
         self.set_alarm()
 
@@ -186,10 +268,10 @@ class QueueRuntime:
         if self.log.broken:
             return
         fold = self.decisions.fold
-        date = min(fold.claims.next_end() + 1, fold.expiries.next_date())
+        date = min(fold.claims.next_end() + 1, fold.expiries.next_date(), fold.finished.earliest + _FORGET_AFTER)
         if (self.waiting or self.events) and not fold.paused:
             date = min(date, fold.order.future.next_date())
-            if self.decisions.limited and fold.order.due:
+            if self.decisions.limited and fold.order.due and self.waiting:  # nobody else asks whether the rate allows a row
                 date = min(date, self.decisions.next_allowed())
         self._alarm.set(NEVER if date >= NEVER else date)
 
@@ -197,28 +279,44 @@ class QueueRuntime:
 
     def _settled(self) -> None:
         """Once for all calls that were committed together; and when the log was folded anew, before any other call."""
-        if self._orphans:
-            orphans, self._orphans = self._orphans, []
-            self.give_back(orphans)
+        if self.results.by_row or self.decisions.ended:
+            if self._fold is not self.decisions.fold:
+                self.results.look_again(self.decisions.fold, self.now_ms())
+            self.results.tell(self.decisions, self.log.durable)
+        self._fold = self.decisions.fold
+        if self.log.unheard:
+            tokens, self.log.unheard = self.log.unheard, []
+            self._release(tokens)
         if self.events:
             self.events.due(self.now_ms(), self.decisions.fold.order.due)
+            self._counts.look()
+        if not self.log.broken and self.decisions.doomed:
+            self._advance(self.now_ms())
         self.set_alarm()
         self._carrier.look()
+        if self._notices is not None:
+            self._notices.look()
         self.wake()
 
     def _ended(self, error: HeadwaterError) -> None:
         self._alarm.stop()
+        self._counts.stop()
         self.waiting.fail(error)
+        self.results.fail(error)
         self.events.close()
 
     async def mark(self) -> None:
         await self._carrier.mark()
 
-    async def aclose(self) -> None:
+    async def aclose(self, error: HeadwaterError | None = None) -> None:
+        """`error`: why it ends, for the calls that wait and those that come; `Closed` unless given."""
         await self._carrier.stop()
+        if self._notices is not None:
+            await self._notices.stop()
         if not self.log.broken:
             await self.log.tail()
-        error = Closed(f"The queue {self.name} is closed.", hint="Open it again.")
+        await self.claims.settle()
+        error = error or Closed(f"The queue {self.name} is closed.", hint="Open it again.")
         self.log.close(error)
         self._ended(error)
 

@@ -140,11 +140,13 @@ def zone_named(name: object) -> ZoneInfo:
 
 
 def _each(expression: CronExpression, zone: ZoneInfo, behind: datetime) -> datetime:
-    """The first minute behind a moment that the clocks show and the expression has."""
+    """The first minute behind a moment that the clocks show from its beginning, and that the expression has."""
     moment = _whole_minute(zone, behind) + _MINUTE
     while True:
         wall = moment.astimezone(zone)
-        if not expression.has(wall.date()):
+        if wall.second:  # the clocks were put forward or back within the minute: the next one that they show whole
+            moment += _MINUTE - timedelta(seconds=wall.second)
+        elif not expression.has(wall.date()):
             moment = _shortly_before(expression, zone, wall.date(), moment)
         elif wall.minute in expression.minutes:
             return moment

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 
 from headwater.core.disposal import Disposal
+from headwater.core.errors import BadInput
 from headwater.core.period import Period
 from headwater.core.sections import NamedSection
 from headwater.core.settings import Note
 from headwater.core.units import Duration, Size
+
+_LONGEST_ADDRESS = 2000  # characters
+MAX_KEPT = 366 * 86_400_000
+"""Milliseconds for which a queue remembers something of a done row at most."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +35,20 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Annotated[int, Note("How many rows of the queue may be processed at once; 0: any number.", "16", 0)] = 0
     rate: Annotated[int, Note("How many rows may be claimed within `rate_period`; 0: any number.", "100", 0)] = 0
     rate_period: Annotated[Duration, Note("The period of `rate`.", '"1s"', 1)] = Duration(1000)
+    memory: Annotated[
+        Size, Note("How much data of rows above 1 KiB the queue keeps in memory; the others are read from its log.", '"16MiB"', 0)
+    ] = Size(16 << 20)
+    on_dead: Annotated[
+        str,
+        Note("The address, http or https, to which the queue posts each dead row as JSON; empty: nowhere.", '"https://ops.example/dead"'),
+    ] = ""
+    results: Annotated[Duration, Note("How long the result of a done row is kept; 0ms: not at all.", '"1h"', 0, MAX_KEPT)] = Duration(
+        3_600_000
+    )
+    unique_for: Annotated[
+        Duration,
+        Note("A put is ignored whose key was done within this, where the put does not say; 0ms: it never is.", '"10m"', 0, MAX_KEPT),
+    ] = Duration(0)
     period: Annotated[
         Period, Note("The queue's log closes its files after this: hour, day or month (UTC), or a duration; 0ms: never.", '"day"')
     ] = Period("day")
@@ -46,6 +66,20 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     replication: Annotated[
         int | None, Note("Copies of the queue's log on Kafka; as configured for topics, when not set.", "3", 1, 32767)
     ] = None
+
+    def __post_init__(self) -> None:
+        if self.on_dead:
+            _check_address(self.on_dead)
+
+
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fits = False
+    if not fits or not address.isascii() or not address.isprintable() or " " in address or len(address) > _LONGEST_ADDRESS:
+        raise BadInput(f"on_dead cannot be {address!r:.60}.", hint='Write it such as on_dead="https://ops.example/dead".')
 
 
 QUEUE_SECTION = NamedSection("queue", QueueSettings)

@@ -89,10 +89,12 @@ def _read(name: str, form: _SettingForm, value: Any) -> Any:
         number = int(read)
     elif issubclass(form.kind, Period):
         return value if isinstance(value, Period) else Period.parse(_text(name, value, example))
-    else:
+    elif name == "disposal":
         if value not in DISPOSALS:
             raise BadInput(f"{name} cannot be {value!r:.60}.", hint=f"It is one of {', '.join(DISPOSALS)}.")
         return value
+    else:
+        return _text(name, value, example)
     least, most = form.note.least, form.note.most
     if (least is not None and number < least) or (most is not None and number > most):
         bounds = f"from {_show(form.kind(least or 0))}" + ("" if most is None else f" to {_show(form.kind(most))}")

@@ -7,7 +7,7 @@ payloads of a region, they do not lie in the log as they are.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,17 +18,15 @@ from headwater.core.errors import BadInput, Damaged
 from headwater.log import Log
 from headwater.queue.catalogue import stored_catalogue, unknown
 from headwater.queue.catalogue_fold import QueueEntry
+from headwater.queue.data_place import DataPlace
+from headwater.queue.data_reader import give_data
 from headwater.queue.fold import QueueFold
-from headwater.queue.listing import dead_ids, dead_row, rows_of
-from headwater.queue.records import Malformed
-from headwater.queue.region_hints import NAMESPACE
-from headwater.queue.replay import replay
+from headwater.queue.listing import ALL, dead_ids, dead_row, rows_of
 from headwater.queue.requests import checked_name
 from headwater.queue.row import BINARY, PROCESSING, Row
+from headwater.queue.stored_queue import stored_fold
 from headwater.queue.values import DeadRow
 from headwater.spark.tables import PlannedTable, Table
-from headwater.wal.region_topics import region_topics
-from headwater.wal.view import RegionView
 
 OPTIONS = {"view": "rows (the default): waiting and processed rows; dead: the dead list"}
 _TIME = pa.timestamp("us", "UTC")
@@ -53,6 +51,8 @@ _ROW = [
     pa.field("worker", pa.string(), nullable=False),
     pa.field("group", pa.string(), nullable=False),
     pa.field("follow_up", pa.bool_(), nullable=False),
+    pa.field("schedule", pa.string(), nullable=False),
+    pa.field("after", pa.list_(pa.int64()), nullable=False),
 ]
 _DEATH = [pa.field("reason", pa.string(), nullable=False), pa.field("date", _TIME, nullable=False)]
 
@@ -78,7 +78,9 @@ class _QueueTable(PlannedTable):
         return catalogue.entries[self._name]
 
     def plan(self, log: Log, split: int) -> list[bytes]:
-        rows = self._rows(stored_fold(log, self._entry(log), now=(now := self._clock.now_ms())), now)
+        fold, payloads = stored_fold(log, self._entry(log), now=(now := self._clock.now_ms()))
+        rows = self._rows(fold, now)
+        fill(map(self._row, rows), payloads)
         return [_packed(self._columns(rows[begin : begin + split])) for begin in range(0, len(rows), split)]
 
     def rows(self, log: Log, part: bytes, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
@@ -88,6 +90,10 @@ class _QueueTable(PlannedTable):
     @abstractmethod
     def _rows(self, fold: QueueFold, now: int) -> Sequence[Any]:
         """What the table shows of a fold."""
+
+    @abstractmethod
+    def _row(self, shown: Any) -> Row:
+        """The row of one of them."""
 
     @abstractmethod
     def _columns(self, rows: Sequence[Any]) -> pa.RecordBatch:
@@ -100,8 +106,11 @@ class QueueRows(_QueueTable):
     schema = pa.schema(_ROW)
 
     def _rows(self, fold: QueueFold, now: int) -> Sequence[Row]:
-        found = rows_of(fold, None, b"", -1, len(fold) + 1, now=now)
+        found = rows_of(fold, None, b"", -1, len(fold) + 1, now=now, most=ALL)
         return [row for row in found if row.status == PROCESSING or not 0 < row.expiration_date <= now]
+
+    def _row(self, shown: Row) -> Row:
+        return shown
 
     def _columns(self, rows: Sequence[Row]) -> pa.RecordBatch:
         return _batch(self.schema, map(_cells, rows))
@@ -114,6 +123,9 @@ class DeadRows(_QueueTable):
 
     def _rows(self, fold: QueueFold, now: int) -> Sequence[DeadRow]:
         return [dead_row(fold, id) for id in dead_ids(fold, b"", "")]
+
+    def _row(self, shown: DeadRow) -> Row:
+        return shown.row
 
     def _columns(self, rows: Sequence[DeadRow]) -> pa.RecordBatch:
         cells = (
@@ -130,22 +142,14 @@ def queue_table(name: str, options: Mapping[str, str]) -> Table:
     return QueueRows(name) if view == "rows" else DeadRows(name)
 
 
-def stored_fold(log: Log, entry: QueueEntry, *, now: int) -> QueueFold:
-    """A queue as its log has it, whoever owns it. Blocking. Errors: `RegionNotFound`, `Damaged`."""
-    topics = region_topics(NAMESPACE, entry.region)
-    following, entries = RegionView(log, topics).table(entry.table)
-    fold = QueueFold(entries[0].sequence if entries else following, table=entry.table)
-    for one in entries:
-        try:
-            replay(fold, one.sequence, one.payload)
-        except Malformed as error:
-            raise Damaged(
-                f"Record {one.offset} of {topics.data} cannot be read as one of a queue: {error}.",
-                hint=f"See it with `headwater log show {topics.data} {one.offset}`.",
-            ) from error
-    fold.skip_to(following)
-    fold.finish(now)
-    return fold
+def fill(rows: Iterable[Row], payloads: Mapping[int, bytes]) -> None:
+    """Give rows their data that are on the log alone, of the payloads by their sequences. Errors: `Damaged`."""
+    for row in rows:
+        if type(row.data) is DataPlace:
+            data = row.data.cut(payloads.get(row.data.sequence, b""))
+            if data is None:
+                raise Damaged(f"The log does not hold the data of the row {row.id}.", hint="Read again: it may have been done meanwhile.")
+            give_data(row, data)
 
 
 def _cells(row: Row) -> dict[str, Any]:

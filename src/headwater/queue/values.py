@@ -43,6 +43,14 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     stale: list[str]
 
 
+class RowResult(msgspec.Struct, frozen=True):
+    """What a worker says of a row that is done. `form`: 0 the text of a JSON value, 1 bytes. `expires`: when the queue forgets it."""
+
+    data: bytes
+    form: int = 0
+    expires: int = 0
+
+
 class FailedClaim(msgspec.Struct, frozen=True):
     """A row that could not be processed. It is tried again after `retry_after`, or goes to the dead list at once with `give_up`."""
 
@@ -85,6 +93,8 @@ class QueueStatistics(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     waiting_claims: int
     """Claims that wait for a row."""
+    waiting_results: int
+    """Calls that wait for the result of a row."""
     oldest_due: int
     """The smallest process date of the rows that are due; 0 where none is."""
     log_records: int
@@ -100,6 +110,17 @@ class QueueStatistics(msgspec.Struct, frozen=True, kw_only=True):
     died: int
     expired: int
     cancelled: int
+    ignored: int
+    """Puts whose key was done a while before, within their `unique_for`."""
+    results: int
+    """Results that are kept."""
+    result_bytes: int
+    done_keys: int
+    """Keys that are remembered because they were done."""
+    told: int = 0
+    """Dead rows that the address of `on_dead` has taken."""
+    failed_notices: int = 0
+    """Tries to tell it that failed."""
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
@@ -123,12 +144,33 @@ class ScheduledRow(msgspec.Struct, frozen=True):
     """The process date of a row that waits; the run behind this one where it is processed."""
 
 
-class QueueEvent(msgspec.Struct, frozen=True):
-    """What a listener is told: rows have become due, or a row is dead."""
+class Rates(NamedTuple):
+    """Rows for each second of the last interval, a second or a little more."""
 
-    kind: Literal["due", "dead"]
+    puts: float = 0.0
+    claims: float = 0.0
+    done: float = 0.0
+    failed: float = 0.0
+
+
+class QueueCounts(NamedTuple):
+    """What a queue holds, and how much happens in it."""
+
+    rows: Counts
+    rates: Rates
+    oldest_due: int
+    """The smallest process date of the rows that are due; 0 where none is."""
+    paused: bool
+    waiting_claims: int
+
+
+class QueueEvent(msgspec.Struct, frozen=True):
+    """What a listener is told: rows have become due, a row is dead, or how many rows there are by now."""
+
+    kind: Literal["due", "dead", "counts"]
     date: int
     id: int = 0
     key: bytes = b""
     reason: str = ""
     count: int = 1
+    counts: QueueCounts | None = None

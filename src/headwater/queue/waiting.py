@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from headwater.core.timers import Timers
+from headwater.core.clock import Clock
 from headwater.queue.decisions import Decisions
 from headwater.queue.values import ClaimedRow
 
@@ -26,18 +26,18 @@ class WaitingClaim:
 class WaitingClaims:
     """The claims that wait."""
 
-    def __init__(self, timers: Timers) -> None:
-        self._timers = timers
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.claims: dict[WaitingClaim, None] = {}
 
     def __len__(self) -> int:
         return len(self.claims)
 
-    def add(self, claim: WaitingClaim, until: int) -> None:
-        """Let a claim wait up to a date."""
-        timer = self._timers.at(until, partial(self._over, claim))
+    def add(self, claim: WaitingClaim, wait: int) -> None:
+        """Let a claim wait for up to so many milliseconds. They are no date: whoever sets the machine's clock lets nobody wait longer."""
+        alarm = self._clock.call_later(wait / 1000, partial(self._over, claim))
         self.claims[claim] = None
-        claim.future.add_done_callback(lambda _: timer.cancel())
+        claim.future.add_done_callback(lambda _: alarm.cancel())
 
     def remove(self, claim: WaitingClaim) -> None:
         self.claims.pop(claim, None)

@@ -14,6 +14,7 @@ import msgspec
 from headwater.core.errors import HeadwaterError
 from headwater.log import operations as log
 from headwater.pipeline import operations as pipeline
+from headwater.queue import dead_operations as queue_dead
 from headwater.queue import operations as queue
 from headwater.wal import operations as wal
 from headwater.wire.operation import Operation
@@ -59,8 +60,8 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (r"queue rows (?P<queue>\S+)", queue.ROWS, ""),
     (r"queue stats (?P<queue>\S+)", queue.STATISTICS, ""),
     (r"queue (?:pause|resume) (?P<queue>\S+)", queue.PAUSE, ""),
-    (r"queue dead (?P<queue>\S+) list", queue.DEAD, ""),
-    (r"queue dead (?P<queue>\S+) retry (?P<id>\d+)", queue.DEAD_RETRY, ""),
+    (r"queue dead (?P<queue>\S+) list", queue_dead.DEAD, ""),
+    (r"queue dead (?P<queue>\S+) retry (?P<id>\d+)", queue_dead.DEAD_RETRY, ""),
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,13 +41,21 @@ class QueueCrew:
         self._early_deaths = 0
         self.restarted = 0
         """How many processes died and were started again."""
+        self.forced: signal.Signals | None = None
+        """The second signal, which has killed them."""
+        self.stopping: Callable[[], None] | None = None
+        """Is called with the first signal."""
+
+    def through(self, socket: str) -> None:
+        """Let the processes reach the queue by a socket, instead of where their order says."""
+        self._order = msgspec.structs.replace(self._order, socket=socket, where="")
 
     async def run(self) -> WorkerReport:
         """What all processes have done together; those that were killed do not say. Errors: that of a process that ended with one."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError, NotImplementedError):
-                loop.add_signal_handler(number, self.stop)
+                loop.add_signal_handler(number, self.signalled, number)
         return await self.work()
 
     async def work(self) -> WorkerReport:
@@ -57,6 +65,14 @@ class QueueCrew:
             if isinstance(outcome, BaseException):
                 raise outcome
         return _added([outcome for outcome in ended if isinstance(outcome, WorkerReport)])
+
+    def signalled(self, number: signal.Signals) -> None:
+        """`stop`, because of a signal."""
+        if self._stopping:
+            self.forced = number
+        elif self.stopping is not None:
+            self.stopping()
+        self.stop()
 
     def stop(self) -> None:
         """Stop the processes; the second time kill them."""
@@ -114,13 +130,13 @@ class QueueCrew:
                 process.kill()
 
 
-async def work_without_server(order: WorkOrder, count: int, settings: Settings) -> tuple[WorkerReport, int]:
-    """Own the queue in this process, and work with `count` others. Returns what they have done, and how many died."""
+async def work_without_server(crew: QueueCrew, settings: Settings) -> WorkerReport:
+    """Own the queue in this process, and work with the processes of a crew. Returns what they have done."""
     with TemporaryDirectory(prefix="headwater-") as folder:
         sock = listen_unix(Path(folder), _SOCKET)
         if sock is None:
             raise Unavailable("No socket can be made here.", hint="Start `headwater serve`, and work through it.")
-        crew = QueueCrew(msgspec.structs.replace(order, socket=f"{folder}/{_SOCKET}", where=""), count)
+        crew.through(f"{folder}/{_SOCKET}")
         worker = Worker(settings, clock=SystemClock(), ids=random_id, tokens=None, certificate=None)
         working: list[asyncio.Task[WorkerReport]] = []
 
@@ -132,7 +148,7 @@ async def work_without_server(order: WorkOrder, count: int, settings: Settings) 
             """The log closes next: nobody works any more."""
 
         def signalled(number: signal.Signals) -> bool:
-            crew.stop()
+            crew.signalled(number)
             return False
 
         try:
@@ -142,7 +158,7 @@ async def work_without_server(order: WorkOrder, count: int, settings: Settings) 
                 task.cancel() if not task.done() else None
         if not working:
             raise HeadwaterError("The worker processes were not started.", hint="Try again.")
-        return await working[0], crew.restarted
+        return await working[0]
 
 
 def _added(reports: Sequence[WorkerReport]) -> WorkerReport:

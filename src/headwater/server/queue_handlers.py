@@ -13,15 +13,16 @@ from starlette.responses import Response
 from headwater.client.queue_performer import QueuePerformer, show_put
 from headwater.core.errors import BadInput
 from headwater.queue.answer import RecalledAnswer
-from headwater.queue.answers import RowsClaimed
-from headwater.queue.bodies import read_claim, read_settings_body
-from headwater.queue.json_form import is_list, read_rows, show_claim
-from headwater.queue.operations import CREATE, LISTEN, QUEUE
-from headwater.queue.requests import ClaimRows, CreateQueue, PutRows, QueueRequest
+from headwater.queue.bodies import read_claim, read_done, read_settings_body
+from headwater.queue.json_form import claim_fields, is_list, read_rows
+from headwater.queue.operations import CREATE, DONE, LISTEN, QUEUE, RESULT
+from headwater.queue.requests import ClaimRows, CreateQueue, DoneClaim, FindResult, PutRows, QueueRequest
+from headwater.queue.result_form import show_result, told_done
 from headwater.queue.values import Claimed, Put
 from headwater.server.call import Call, ClientGone
 from headwater.server.hot import HotAnswer, HotCall
 from headwater.wire import json
+from headwater.wire.operation import Reply
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -107,6 +108,29 @@ class QueueHandlers:
             else Response(status_code=204)
         )
 
+    async def done(self, call: Call) -> ASGIApp:
+        request: DoneClaim = await call.request()
+        call.body_kind()
+        asked = msgspec.structs.replace(request, result=read_done(await call.body()))
+        return self._handlers.answered(DONE, call, await self._handlers.backend.perform(DONE, asked, who=call.who))
+
+    async def result(self, call: Call) -> ASGIApp:
+        request: FindResult = await call.request()
+        request.check()
+        finding = asyncio.ensure_future(self._handlers.backend.perform(RESULT, request, who=call.who))
+        waits = [finding] if not request.waits() else [finding, *map(asyncio.ensure_future, (call.gone(), self._handlers.stop.wait()))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not finding.done() and not self._handlers.stop.is_set():
+                raise ClientGone
+            found = (
+                finding.result() if finding.done() else Reply(show_result(request.id, None), 202)
+            )  # a server that stops waits for nobody
+            return self._handlers.answered(RESULT, call, found)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
     def claim_hot(self, call: HotCall) -> HotAnswer | None:
         """`claim` on the hot path, for a queue that is open and a valid body."""
         name = call.variables["queue"]
@@ -118,18 +142,20 @@ class QueueHandlers:
             asked.check()
             body, wait = asked.body, asked.wait_ms
             failures = [one.failure() for one in body.fail]
+            done, results = told_done(body.done)
+            if wait and self._handlers.stop.is_set():
+                return None
+            if wait:
+                self._watch()
+            claim = self._performer.begin_claim(
+                queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
+                done=done, results=results, fail=failures, extend=body.extend, release=body.release,
+            )  # fmt: skip
         except BadInput:
             return None
-        if wait and self._handlers.stop.is_set():
-            return None
-        if wait:
-            self._watch()
-        claim = self._performer.begin_claim(
-            queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
-            done=body.done, fail=failures, extend=body.extend, release=body.release,
-        )  # fmt: skip
         hot = _hot(claim, _claimed)
-        return hot._replace(forsaken=hot.future.cancel) if wait and body.n and hot.forsaken is None else hot
+        recalled = hot.forsaken is None and body.n and (wait or isinstance(claim, asyncio.Task))  # a task reads the data of the rows
+        return hot._replace(forsaken=hot.future.cancel) if recalled else hot
 
     def _watch(self) -> None:
         """End the claims that wait when the server stops: they would keep it waiting."""
@@ -162,4 +188,4 @@ def _many_put(puts: Sequence[Put]) -> bytes:
 def _claimed(claimed: Claimed) -> bytes:
     if not claimed.claims and not claimed.stale:
         return b""
-    return json.encode(RowsClaimed(claims=[show_claim(claim) for claim in claimed.claims], stale=claimed.stale))
+    return json.encode({"claims": [claim_fields(claim) for claim in claimed.claims], "stale": claimed.stale})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.client.queue_ground import queue_backend
+from tests.until import until
 
 import headwater
 from headwater.client.backend import Backend
@@ -145,8 +147,21 @@ WRONG: list[dict[str, Any]] = [
     {"key": "k", "insertion_date": START + 3_600_000},
     {"key": "k", "data": object()},
     {"key": "k", "data": {"$binary": "AA=="}},
+    {"key": "k", "data": float("nan")},
+    {"key": "k", "data": {"n": [1, float("-inf")]}},
+    {"key": "k", "data": {"n": Decimal("NaN")}},
+    {"key": "k", "data": [Decimal("Infinity")]},
     {"key": "k", "lane": 5},
     {"key": "k", "delay": "1s", "process_date": START},
+    {"key": "k", "after": "7"},
+    {"key": "k", "after": [1.5]},
+    {"key": "k", "after": [True]},
+    {"key": "k", "after": -1},
+    {"key": "k", "after": [None]},
+    {"key": "k", "after": 1 << 40},
+    {"key": "k", "after": [1 << 70]},
+    {"key": "k", "after": 5, "after_dead": "wait"},
+    {"key": "k", "after": 5, "after_dead": 5},
 ]
 
 
@@ -169,13 +184,13 @@ async def test_an_idempotency_key_puts_once(pages: OneQueue) -> None:
 
 async def test_a_claim_waits_and_is_served_by_a_put_and_by_a_date(pages: OneQueue, clock: ManualClock) -> None:
     waiting = asyncio.create_task(pages.claim(wait="20s"))
-    await _until(lambda: _waits(pages))
+    await until(lambda: _waits(pages))
     await pages.put("k", 1)
     [claim] = await waiting
     await claim.done()
     await pages.put("later", 1, delay="10s")
     waiting = asyncio.create_task(pages.claim(wait="20s"))
-    await _until(lambda: _waits(pages))
+    await until(lambda: _waits(pages))
     clock.advance(9)
     assert not waiting.done()
     clock.advance(1)
@@ -183,7 +198,7 @@ async def test_a_claim_waits_and_is_served_by_a_put_and_by_a_date(pages: OneQueu
     assert claim.key == "later"
     await claim.done()
     waiting = asyncio.create_task(pages.claim(wait="5s"))
-    await _until(lambda: _waits(pages))
+    await until(lambda: _waits(pages))
     clock.advance(5)
     assert await waiting == []
 
@@ -191,12 +206,12 @@ async def test_a_claim_waits_and_is_served_by_a_put_and_by_a_date(pages: OneQueu
 async def test_who_leaves_waits_no_longer_and_takes_no_row(pages: OneQueue) -> None:
     waiting = asyncio.create_task(pages.claim(wait="20s", worker="w1"))
     other = asyncio.create_task(pages.claim(wait="20s", worker="w2"))
-    await _until(lambda: _waits(pages, 2))
+    await until(lambda: _waits(pages, 2))
     await pages.leave("w1")
     assert await waiting == []
     other.cancel()
     await asyncio.gather(other, return_exceptions=True)
-    await _until(lambda: _waits(pages, 0))
+    await until(lambda: _waits(pages, 0))
     await pages.put("k", 1)
     [claim] = await pages.claim(wait="0s")
     assert claim.attempts == 1
@@ -283,7 +298,7 @@ async def test_a_paused_queue_takes_rows_and_gives_none(pages: OneQueue) -> None
     with pytest.raises(Paused, match="queue resume pages"):
         await pages.claim(wait="0s")
     waiting = asyncio.create_task(pages.claim(wait="20s"))
-    await _until(lambda: _waits(pages))
+    await until(lambda: _waits(pages))
     assert (await pages.statistics()).paused
     await pages.resume()
     [claim] = await waiting
@@ -298,15 +313,18 @@ async def test_listeners_are_told_of_dues_and_deaths(pages: OneQueue, clock: Man
             events.append(event)
 
     listening = asyncio.create_task(listen())
-    for _ in range(1000):  # until the listener is there
+
+    async def told() -> bool:
+        """Whether the listener is there: it hears of a row that is given up."""
         await pages.put("k", 1)
         [claim] = await pages.claim(wait="0s")
         await claim.fail("no", give_up=True)
-        if any(event.kind == "dead" for event in events):
-            break
+        return any(event.kind == "dead" for event in events)
+
+    await until(told)
     await pages.put("later", 1, delay="10s")
     clock.advance(10)
-    await _until(lambda: _any(event.kind == "due" and event.date == "2027-01-15T08:00:10.000Z" for event in events))
+    await until(lambda: any(event.kind == "due" and event.date == "2027-01-15T08:00:10.000Z" for event in events))
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
     dead = next(event for event in events if event.kind == "dead")
@@ -357,18 +375,6 @@ async def _waits(pages: OneQueue, count: int = 1) -> bool:
     return (await pages.statistics()).waiting_claims == count
 
 
-async def _any(found: Iterable[bool]) -> bool:
-    return any(found)
-
-
-async def _until(holds: Any) -> None:
-    for _ in range(10_000):
-        if await holds():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never holds")
-
-
 async def test_a_row_with_a_schedule_comes_again(pages: OneQueue, clock: ManualClock) -> None:
     now = clock.now_ms()
     await pages.put("tidy", {"deep": True}, every="1h")
@@ -397,3 +403,28 @@ async def test_a_bad_schedule_is_refused(pages: OneQueue, given: dict[str, Any])
     with pytest.raises(BadInput):
         await pages.put_many([{"key": "k", **given}])
     assert await pages.count() == RowCounts(due=0, future=0, held=0, processing=0, dead=0)
+
+
+async def test_a_row_waits_for_others_by_their_ids_or_their_puts(pages: OneQueue) -> None:
+    first = await pages.put("first")
+    second = await pages.put("second", after=first)
+    [third] = await pages.put_many([{"key": "third", "after": [first, second.id], "after_dead": "cancel"}])
+    await pages.put("fourth", after=(one for one in [third]))
+    assert await pages.count() == RowCounts(due=1, future=0, held=3, processing=0, dead=0)
+    assert [(row.key, row.after, row.after_dead) async for row in pages.rows(state="held")] == [
+        ("second", (first.id,), "hold"),
+        ("third", (first.id, second.id), "cancel"),
+        ("fourth", (third.id,), "hold"),
+    ]
+    with pytest.raises(BadInput, match="'first' waits for 'second', 'second' for 'first'"):
+        await pages.put("first", after=second)
+    done = list[str | bytes]()
+    while claims := await pages.claim(9, wait="0s"):
+        assert [claim.after for claim in claims] == [()]
+        done += [claim.key for claim in claims]
+        if claims[0].key == "second":
+            await claims[0].fail("no", give_up=True)
+        else:
+            await claims[0].done()
+    assert done == ["first", "second", "fourth"]
+    assert [row.key async for row in pages.rows()] == []

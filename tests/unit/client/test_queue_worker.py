@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from tests.unit.client.queue_ground import queue_backend
+from tests.until import until
 
 from headwater.client.queue import OneQueue, Queues
 from headwater.client.queue_running import WorkerReport
-from headwater.core.errors import BadInput, Unreachable
+from headwater.core.errors import BadInput, Fenced, HeadwaterError, NotOwner, Unavailable, Unreachable
 from headwater.queue.handling import GiveUp, Retry
 from headwater.queue.settings import QueueSettings
 from headwater.testing.clock import ManualClock
@@ -33,14 +34,6 @@ def clock() -> ManualClock:
 async def pages(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[OneQueue]:
     async with queue_backend(tmp_path / "data", request.param, clock) as backend:
         yield await Queues(backend)("pages", create=QueueSettings(lease="60s"))  # type: ignore[arg-type]
-
-
-async def until(holds: Any) -> None:
-    for _ in range(100_000):
-        if holds():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never holds")
 
 
 async def test_every_row_runs_once_and_at_most_so_many_at_once(pages: OneQueue, clock: ManualClock) -> None:
@@ -221,12 +214,13 @@ async def test_a_row_whose_lease_cannot_be_extended_is_cancelled(
     while not ended:
         clock.advance(5)
         await asyncio.sleep(0)
-    worker.stop()
+    worker.stop(grace="0ms")  # it may have claimed the row again, and this one never ends
     assert (await running).lost == 1
 
 
+@pytest.mark.parametrize("error", [Unreachable("away"), Fenced("taken over"), NotOwner("owned")], ids=["away", "fenced", "owned"])
 async def test_a_server_that_is_away_is_asked_again_and_nothing_is_lost(
-    pages: OneQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    pages: OneQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, error: HeadwaterError
 ) -> None:
     await pages.put_many([("a", 1), ("b", 1)])
     exchange, asked = pages.exchange, 0
@@ -235,7 +229,7 @@ async def test_a_server_that_is_away_is_asked_again_and_nothing_is_lost(
         nonlocal asked
         asked += 1
         if asked in (1, 2, 4):
-            raise Unreachable("away")
+            raise error
         return await exchange(n, **told)
 
     monkeypatch.setattr(pages, "exchange", away)
@@ -250,6 +244,67 @@ async def test_a_server_that_is_away_is_asked_again_and_nothing_is_lost(
         await asyncio.sleep(0)
     assert await running == WorkerReport(done=2)
     assert sorted(ran) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("away_for", "report"), [(0, WorkerReport(done=1, given_up=1)), (61, WorkerReport(unknown=2))])
+async def test_rows_whose_end_has_arrived_although_its_answer_was_lost_are_not_called_lost(
+    pages: OneQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, away_for: int, report: WorkerReport
+) -> None:
+    await pages.put_many([("a", 1), ("b", 1)])
+    exchange, lost = pages.exchange, False
+
+    async def away(n: int, **told: Any) -> Any:
+        nonlocal lost
+        answer = await exchange(n, **told)
+        if told.get("done") and not lost:
+            lost = True
+            clock.advance(away_for)
+            raise Unreachable("The answer was lost.")
+        return answer
+
+    monkeypatch.setattr(pages, "exchange", away)
+
+    async def handle(row: Any) -> None:
+        if row.key == "b":
+            raise GiveUp("no such page")
+
+    running = asyncio.create_task(pages.worker(handle, drain=True, clock=clock).run())
+    while not running.done():
+        clock.advance(0.001)
+        await asyncio.sleep(0)
+    assert await running == report
+    assert (await pages.count()).processing == 0
+
+
+async def test_a_function_is_called_with_each_row_that_dies(pages: OneQueue, clock: ManualClock) -> None:
+    dead: list[tuple[Any, str]] = []
+    with pytest.raises(BadInput, match="on_dead"):
+        pages.worker(print, on_dead=7)  # type: ignore[arg-type]
+
+    async def handle(row: Any) -> None:
+        raise GiveUp("no such page")
+
+    async def died(row: Any) -> None:
+        dead.append((row.key, row.error))
+        if row.key == "a":
+            raise ValueError("a broken function ends nothing")
+
+    def died_in_thread(row: Any) -> None:
+        dead.append((row.key, row.reason))
+
+    for function, told in ((died, "no such page"), (died_in_thread, "given-up")):
+        dead.clear()
+        worker = pages.worker(handle, on_dead=function, clock=clock)
+        running = asyncio.create_task(worker.run())
+        while not dead:  # until it listens
+            await pages.put("probe", 1)
+            await asyncio.sleep(0.001)
+        await pages.put_many([("a", 1), ("b", 1)])
+        await until(lambda: dead[-1][0] == "b")
+        worker.stop()
+        assert (await running).given_up >= 3
+        assert [one for one in dead if one[0] != "probe"] == [("a", told), ("b", told)]
+        await pages.dead_drop_all()
 
 
 async def test_a_paused_queue_ends_a_worker_that_drains(pages: OneQueue, clock: ManualClock) -> None:
@@ -268,3 +323,97 @@ async def test_what_no_worker_can_be_is_bad_input(pages: OneQueue, wrong: dict[s
         pages.worker(print, **wrong)
     with pytest.raises(BadInput):
         pages.worker("rebuild")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answers", ["refuses", "hangs"])
+async def test_a_stopped_worker_ends_although_nobody_takes_what_is_finished(
+    pages: OneQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, answers: str
+) -> None:
+    await pages.put("k", 1)
+    exchange = pages.exchange
+
+    async def away(n: int, **told: Any) -> Any:
+        if told.get("done"):
+            if answers == "hangs":
+                await asyncio.Event().wait()
+            raise Unreachable("away")
+        return await exchange(n, **told)
+
+    monkeypatch.setattr(pages, "exchange", away)
+    ran: list[str] = []
+
+    async def handle(row: Any) -> None:
+        ran.append(row.key)
+
+    worker = pages.worker(handle, concurrency=1, clock=clock, grace="10s")
+    running = asyncio.create_task(worker.run())
+    await until(lambda: ran)
+    worker.stop()
+    for _ in range(200):
+        clock.advance(0.1)
+        await asyncio.sleep(0)
+    assert running.done()
+    with pytest.raises(Unavailable, match="what became of 1 row"):
+        await running
+    assert (await pages.get("k")).status == "P", "it runs again when its lease has ended"
+
+
+async def test_a_row_is_cancelled_when_its_lease_ends_while_a_heartbeat_is_under_way(
+    pages: OneQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pages.put("k", 1)
+    exchange, cancelled, started = pages.exchange, list[float](), asyncio.Event()
+
+    async def hangs(n: int, **told: Any) -> Any:
+        if told.get("extend"):
+            await asyncio.Event().wait()
+        return await exchange(n, **told)
+
+    monkeypatch.setattr(pages, "exchange", hangs)
+
+    async def handle(row: Any) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(clock.monotonic())
+
+    worker = pages.worker(handle, concurrency=1, clock=clock)
+    running = asyncio.create_task(worker.run())
+    await started.wait()
+    await clock.run(59)
+    assert not cancelled
+    await clock.run(2)
+    assert len(cancelled) == 1
+    worker.stop(grace="0ms")  # it may have claimed the row again, and this one never ends
+    assert (await running).lost == 1
+
+
+async def test_rows_whose_claim_took_long_run_after_their_leases_are_extended(
+    pages: OneQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that was stopped, or whose network was, must not begin a row that another one may have by now."""
+    await pages.put_many([("k0", 1), ("k1", 1)])
+    exchange, ran, held = pages.exchange, list[str](), asyncio.Event()
+
+    async def late(n: int, **told: Any) -> Any:
+        answer = await exchange(n, **told)
+        if n and not held.is_set():
+            held.set()
+            clock.advance(50)  # of a lease of 60
+            [claim, _] = answer.claims
+            await exchange(0, release=[claim.token])
+            await pages.cancel(claim.key)
+        return answer
+
+    monkeypatch.setattr(pages, "exchange", late)
+
+    async def handle(row: Any) -> None:
+        ran.append(row.key)
+
+    worker = pages.worker(handle, concurrency=2, clock=clock)
+    running = asyncio.create_task(worker.run())
+    await until(lambda: ran)
+    worker.stop()
+    assert await running == WorkerReport(done=1, lost=1)
+    assert ran == ["k1"]

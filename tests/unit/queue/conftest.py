@@ -12,6 +12,7 @@ from headwater.cluster.local import LocalOwnership
 from headwater.core.timers import Timers
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
+from headwater.queue.dead_notices import Post
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.settings import QueueSettings
 from headwater.testing.clock import ManualClock
@@ -48,10 +49,11 @@ async def opened(region: Region, clock: ManualClock) -> AsyncIterator[OpenQueue]
     """Opens the queue; what is open at the end is closed. Opening it again is a restart."""
     timers, queues = Timers(clock), list[Queue]()
 
-    async def open(**settings: Any) -> Queue:
+    async def open(post: Post | None = None, **settings: Any) -> Queue:
         for queue in queues:
             await queue.aclose()
-        queues.append(await open_queue("pages", region, TABLE, settings=QueueSettings(**settings), clock=clock, timers=timers))
+        made = QueueSettings(**settings)
+        queues.append(await open_queue("pages", region, TABLE, settings=made, clock=clock, timers=timers, post=post))
         return queues[-1]
 
     yield open

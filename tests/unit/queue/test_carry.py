@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.unit.queue.conftest import TABLE, OpenQueue
 from tests.unit.queue.played import Played
 
+from headwater.core.errors import Damaged
+from headwater.core.period import Period
+from headwater.core.units import Size
 from headwater.queue import carry
 from headwater.queue.carry import oldest_rows, too_long
 from headwater.queue.fold import QueueFold
+from headwater.queue.queue_log import folded
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
-from headwater.queue.values import FailedClaim
+from headwater.queue.values import FailedClaim, RowResult
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
 
@@ -23,6 +29,14 @@ async def settled(queue: object) -> None:
     carrier = queue._runtime._carrier  # type: ignore[attr-defined]
     while carrier._task is not None:
         await asyncio.sleep(0)
+
+
+async def jumped(clock: ManualClock, seconds: float, queue: object) -> None:
+    """So much time at once, with all that its timers begin."""
+    clock.advance(seconds)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await settled(queue)
 
 
 @pytest.mark.parametrize("by", ["records", "bytes"])
@@ -66,6 +80,31 @@ async def test_a_mark_follows_by_itself_a_little_later(opened: OpenQueue, region
     assert marked() == 3
 
 
+async def test_at_the_end_of_a_period_few_rows_among_many_records_move_on(opened: OpenQueue, region: Region, clock: ManualClock) -> None:
+    queue = await opened(period=Period("day"))
+    await queue.put([NewRow(key=b"later", delay=2_592_000_000)])
+    for number in range(5):
+        await queue.put([NewRow(key=b"%d" % number)])
+        await queue.cancel(b"%d" % number)
+    assert queue.statistics().log_records == 11
+    await jumped(clock, 86_400, queue)
+    assert queue.statistics().log_records == 1
+    assert region.look(lambda meta: meta.tables[TABLE].marked) == 12
+    await jumped(clock, 86_400, queue)
+    assert queue.statistics().log_records == 1  # nothing is gained by moving it again
+    assert [row.key for row in await (await opened()).rows()] == [b"later"]
+
+
+async def test_without_a_period_nothing_moves_on(opened: OpenQueue, clock: ManualClock) -> None:
+    queue = await opened(period=Period("0ms"))
+    await queue.put([NewRow(key=b"later", delay=2_592_000_000)])
+    for _ in range(5):
+        await queue.put([NewRow(key=b"k")])
+        await queue.cancel(b"k")
+    await jumped(clock, 40 * 86_400, queue)
+    assert queue.statistics().log_records == 11
+
+
 def test_the_oldest_homes_come_first() -> None:
     played = Played(QueueSettings())
     for key in (b"a", b"b", b"c"):
@@ -76,3 +115,57 @@ def test_the_oldest_homes_come_first() -> None:
     assert sorted(oldest_rows(played.fold, 2)) == sorted(slots[:2])
     assert oldest_rows(QueueFold(), 5) == []
     assert not too_long(played.fold)
+
+
+async def test_a_row_that_cannot_be_read_is_tried_again_later_and_costs_nothing_meanwhile(
+    opened: OpenQueue, region: Region, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry, "SPARE_RECORDS", 20)
+    queue, read, tries = await opened(memory=Size(0)), Region.payloads_at, list[int]()
+
+    def rotten(*given: object) -> Iterator[tuple[int, bytes]]:
+        tries.append(1)
+        raise Damaged("The record is rotten.")
+
+    async def work() -> None:
+        for number in range(50):
+            await queue.put([NewRow(key=b"%d" % number)])
+            await queue.done([(await queue.claim()).claims[0].token])
+            await settled(queue)
+
+    await queue.put([NewRow(key=b"large", data=b"x" * 3000, form=1, delay=1_000_000_000)])
+    monkeypatch.setattr(Region, "payloads_at", rotten)
+    await work()
+    assert (len(tries), queue.statistics().log_records) == (1, 151)
+    monkeypatch.setattr(Region, "payloads_at", read)
+    await clock.run(11)
+    await work()
+    assert queue.statistics().log_records < 50
+    assert (await queue.get(b"large")).data == b"x" * 3000
+
+
+@pytest.mark.parametrize("what", ["rows", "results"])
+async def test_a_log_that_is_folded_anew_while_it_is_carried_goes_on(
+    opened: OpenQueue, region: Region, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    queue = await opened(memory=0)
+    await queue.put([NewRow(key=b"long", data=b'"' + b"x" * 5000 + b'"'), NewRow(key=b"done")])
+    tokens = {claim.row.key: claim.token for claim in (await queue.claim(2)).claims}
+    await queue.done([tokens[b"done"]], {tokens[b"done"]: RowResult(b"1")})
+    runtime = queue._runtime
+    before, carrier, read = runtime.decisions.fold, runtime._carrier, runtime.reader.read
+
+    async def fold_anew(*places: Any) -> Any:
+        runtime.log.decisions = runtime.decisions.on(await folded(region, TABLE, clock))
+        return await read(*places) if places else None
+
+    monkeypatch.setattr(carry, "too_long", lambda fold, spare=True: True)
+    if what == "rows":
+        monkeypatch.setattr(runtime.reader, "read", fold_anew)
+        await carrier._carry_oldest(spare=True)
+    else:
+        await fold_anew()
+        await carrier._carry_finished(before, before.sequence, spare=True)
+    assert runtime.decisions.fold.sequence == runtime.log.durable
+    async with asyncio.timeout(60):
+        assert (await queue.count()).processing == 1

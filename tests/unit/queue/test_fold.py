@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.queue.played import Played, state
 
-from headwater.core.units import Duration
+from headwater.core.units import Duration, Size
 from headwater.queue.columns import HELD
+from headwater.queue.data_place import LARGE
 from headwater.queue.fold import QueueFold
 from headwater.queue.schedule import Schedule
 from headwater.queue.settings import QueueSettings
+from headwater.testing import queue_model
 
 KEYS = [b"a", b"b", b"c", b"d"]
 PUT = st.tuples(
@@ -27,7 +30,10 @@ PUT = st.tuples(
                 "insertion_date": st.sampled_from([-20, -1, 0, 3]),
                 "expiration_date": st.sampled_from([1, 10, 60]),
                 "lane": st.sampled_from([b"", b"x", b"y"]),
+                "unique_for": st.sampled_from([0, 3, 15, 40]),
                 "schedule": st.sampled_from([Schedule(every=7), Schedule(every=7), Schedule(every=25), Schedule()]),
+                "after": st.lists(st.sampled_from([-1, -2, -3, -4, 0, 1]), max_size=3),  # places among the rows that there have been
+                "after_dead": st.sampled_from(["", "hold", "cancel", "cancel"]),
             },
         ),
         min_size=1,
@@ -43,14 +49,29 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS, delay=st.sampled_from([0, 30]), lanes=st.integers(1, 2), limit=st.sampled_from([0, 0, 2]))
-def test_the_queue_does_what_the_model_does(steps: list[tuple[int, tuple[Any, ...]]], delay: int, lanes: int, limit: int) -> None:
-    limits = {"max_timeouts": 1, "max_attempts": 2, "lane_concurrency": lanes, "concurrency": limit}
-    played = Played(QueueSettings(**limits, max_delay=Duration(delay), clock_ahead=Duration(5)))
+@pytest.mark.parametrize("large", [LARGE, 0], ids=["in memory", "on the log"])
+@given(
+    steps=STEPS,
+    delay=st.sampled_from([0, 30]),
+    lanes=st.integers(1, 2),
+    limit=st.sampled_from([0, 0, 2]),
+    memory=st.sampled_from([0, 2]),
+    kept=st.tuples(st.sampled_from([0, 12]), st.sampled_from([0, 0, 12])),
+)
+def test_the_queue_does_what_the_model_does(
+    large: int, steps: list[tuple[int, tuple[Any, ...]]], delay: int, lanes: int, limit: int, memory: int, kept: tuple[int, int]
+) -> None:
+    limits: dict[str, Any] = {"results": Duration(kept[0]), "unique_for": Duration(kept[1])}
+    limits |= {"max_timeouts": 1, "max_attempts": 2, "lane_concurrency": lanes, "concurrency": limit, "memory": Size(memory)}
+    played = Played(QueueSettings(**limits, max_delay=Duration(delay), clock_ahead=Duration(5)), large=large)
     for wait, step in steps:
         played.now += wait
         played.step(*step)
     played.check_cuts()
+
+
+def test_the_model_is_short_enough_to_be_read_at_once() -> None:
+    assert len(Path(queue_model.__file__).read_text().splitlines()) <= 80
 
 
 def test_a_follow_up_row_whose_predecessor_the_log_no_longer_tells_becomes_the_row_of_its_key() -> None:
@@ -78,6 +99,14 @@ def test_a_follow_up_row_may_come_before_the_row_that_it_follows() -> None:
     assert state(played.folded(3)) == state(played.fold)
     played.step("released", 0, None)
     assert state(played.folded(3)) == state(played.fold)
+
+
+def test_a_put_of_now_is_merged_into_a_follow_up_row_as_of_now_whatever_the_date_of_the_processed_row() -> None:
+    played = Played(QueueSettings(clock_ahead=Duration(5)))
+    played.step("put", [{"key": b"a", "data": b"1", "insertion_date": 3}])
+    played.step("claim", 1, 50, "g")
+    played.step("put", [{"key": b"a", "data": b"2"}, {"key": b"a", "data": b"3"}])
+    played.check_cuts()
 
 
 def test_a_fold_of_nothing_is_empty() -> None:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headwater.core.errors import BadInput, NotFound
 from headwater.queue import json_form
 from headwater.queue.answers import ShownClaim, ShownRow
 from headwater.queue.json_form import (
     LARGEST_DATE,
+    claim_fields,
     data_bytes,
     data_of,
     is_list,
@@ -160,3 +164,29 @@ def test_keys_in_addresses(key: bytes) -> None:
     assert json_form.key_in_path(json_form.path_key(key)) == key
     with pytest.raises(NotFound):
         json_form.key_in_path("")
+
+
+def test_numbers_that_json_cannot_hold_are_refused_and_words_that_look_like_them_are_not() -> None:
+    for wrong in (
+        math.nan,
+        [math.inf],
+        {"a": {"b": (-math.inf,)}},
+        Decimal("NaN"),
+        [Decimal("1e999")],
+        {"n": None, "d": Decimal("-Infinity")},
+    ):
+        with pytest.raises(BadInput, match="JSON cannot hold") as refused:
+            data_bytes(wrong)
+        assert refused.value.hint
+    for right in (None, "null", {"NaN": None}, ["Infinity", "NaN", 1e308], {"n": Decimal("1.10")}):
+        assert data_bytes(right)[1] == JSON
+    assert data_bytes(msgspec.Raw(b'{"I": null}')) == (b'{"I": null}', JSON)
+
+
+def test_a_claim_is_written_as_it_is_shown() -> None:
+    plain = Row(1, b"k", b"\x00", BINARY, 5, 1000, 2000, 0, "P", 3000, attempts=1, lease_until=9000, worker="w", group="g")
+    rare = replace(plain, key=b"\xff", data=b"{}", form=JSON, lane=b"l", error="no", failures=2, schedule="every 1h", expiration_date=7)
+    for row in (plain, rare):
+        claim = ClaimedRow(row, "1-2", 9000)
+        assert msgspec.json.encode(claim_fields(claim)) == msgspec.json.encode(show_claim(claim))
+        assert read_row(show_claim(claim)) == replace(row, update_date=0)

@@ -92,3 +92,14 @@ async def test_a_queue_gives_out_no_more_rows_in_a_period_than_its_rate(opened: 
     assert not waiting.done()
     await clock.run(0.002)
     assert [claimed.row.key for claimed in (await waiting).claims] == [b"-2", b"-3"]
+
+
+async def test_a_row_that_goes_over_to_another_lane_stands_in_that_one_alone(opened: OpenQueue) -> None:
+    queue = await opened(lane_concurrency=10)
+    await put(queue, "-1", "-2", "a1", "a2")
+    first = await claim(queue, 2)
+    assert list(first) == ["-1", "a1"]
+    await queue.release(list(first.values()))  # they come before the others, which wait already
+    await queue.put([NewRow(key=b"-1", lane=b"a")])
+    assert sorted(await claim(queue)) == ["-1", "-2", "a1", "a2"]
+    assert (await queue.count()).due == 0

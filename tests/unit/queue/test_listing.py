@@ -73,7 +73,7 @@ def test_dead_rows(played: Played) -> None:
     found = dead_row(played.fold, id)
     assert (found.row.key, found.reason, found.date, found.error, found.worker) == (b"a:dead", "attempts", played.now, "why", "w")
     filters = [(b"", ""), (b"a:", "attempts"), (b"b", ""), (b"", "timeouts")]
-    assert [dead_ids(played.fold, prefix, reason) for prefix, reason in filters] == [[id], [id], [], []]
+    assert [list(dead_ids(played.fold, prefix, reason)) for prefix, reason in filters] == [[id], [id], [], []]
     with pytest.raises(NotFound, match="id 5"):
         dead_row(played.fold, 5)
 

@@ -255,7 +255,7 @@ async def test_a_deleted_queue_is_gone_with_its_region(make: Make) -> None:
     assert [topics.region for topics, _ in region_list(queues._log)] == [0]
     with pytest.raises(UnknownQueue):
         await queues.delete("pages")
-    with pytest.raises(Closed):
+    with pytest.raises(UnknownQueue):
         await queue.put([row()])
     entry, new = await queues.create("pages")
     assert (entry.table, new) == (2, True)  # tokens of the old one fit nothing
@@ -275,6 +275,19 @@ async def test_a_queue_that_shares_its_region_leaves_the_others(make: Make) -> N
     assert (await mail.count()).waiting == 1
     assert await queues.delete("mail") == 1
     assert [topics.region for topics, _ in region_list(queues._log)] == [0]
+
+
+async def test_claims_that_wait_for_rows_of_a_queue_that_is_deleted_are_told_so(make: Make) -> None:
+    queues = make()
+    await queues.create("pages")
+    queue = await queues.open("pages")
+    waiting = asyncio.ensure_future(queue.claim(wait=60_000))
+    await seen(lambda: queue.statistics().waiting_claims == 1)
+    await queues.delete("pages")
+    for call in (waiting, queue.put([row()])):
+        with pytest.raises(UnknownQueue, match="The queue pages was deleted") as told:
+            await call
+        assert "queue create pages" in (told.value.hint or "")
 
 
 async def test_a_queue_is_deleted_although_another_process_owns_it(make: Make) -> None:

@@ -11,6 +11,7 @@ STATISTICS = QueueStatistics(
     counts=Counts(due=1, future=2, held=3, processing=4, dead=5),
     paused=True,
     waiting_claims=6,
+    waiting_results=22,
     oldest_due=1000,
     log_records=7,
     log_bytes=8,
@@ -23,7 +24,13 @@ STATISTICS = QueueStatistics(
     timed_out=15,
     died=16,
     expired=17,
+    ignored=21,
+    results=2,
+    result_bytes=30,
+    done_keys=4,
     cancelled=18,
+    told=19,
+    failed_notices=20,
 )
 
 
@@ -67,6 +74,13 @@ def test_every_number_of_a_queue_is_shown() -> None:
         ("deaths_total", "pages"): 16,
         ("expired_total", "pages"): 17,
         ("cancelled_total", "pages"): 18,
+        ("told_deaths_total", "pages"): 19,
+        ("failed_notices_total", "pages"): 20,
+        ("ignored_puts_total", "pages"): 21,
+        ("waiting_results", "pages"): 22,
+        ("results", "pages"): 2,
+        ("result_bytes", "pages"): 30,
+        ("done_keys", "pages"): 4,
     }
 
 

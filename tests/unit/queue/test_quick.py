@@ -91,3 +91,12 @@ async def test_what_is_overdue_comes_first(opened: OpenQueue, clock: ManualClock
     [again] = (await queue.claim()).claims
     assert (again.row.key, again.row.timeout_counter) == (b"a", 1)
     assert (await queue.put([NewRow(key=b"gone")]))[0].outcome == "inserted"
+
+
+async def test_a_row_that_waited_for_the_done_one_is_claimed_with_that_in_its_order(opened: OpenQueue) -> None:
+    queue = await opened()
+    (first,) = await queue.put([NewRow(key=b"first", priority=0)])
+    (done,) = (await queue.claim()).claims
+    await queue.put([NewRow(key=b"urgent", priority=1, after=(first.id,)), NewRow(key=b"other")])
+    (claimed,) = (await queue.claim(done=[done.token])).claims
+    assert claimed.row.key == b"urgent"

@@ -37,6 +37,10 @@ EVERY_KIND: dict[int, bytes] = {
     records.RESUME: bytes([records.RESUME]),
     records.ANSWERED: records.encode_answered(99, b"name", DIGEST, [(1, 0, 5, 1)]),
     records.NEXT: records.encode_dated(records.NEXT, 99, [(1, 2)]),
+    records.FOLLOW: records.encode_follow(2, 99),
+    records.RESULT: records.encode_result(1, 99, 0, b"true"),
+    records.FORGET: records.encode_rows(records.FORGET, [(1, 2)]),
+    records.UNIQUE: records.encode_unique(b"key", 1, 5, 99),
 }
 ONE, TWO = "000000010000000000000002", "000000030000000000000004"
 DATE_99 = "0000000000000063"
@@ -61,6 +65,10 @@ DATE_99 = "0000000000000063"
         (records.RESUME, "10"),
         (records.ANSWERED, f"11 {DATE_99} 0004 {DIGEST.hex()} 00000001 6e616d65 0000000000000001 00 0000000000000005 01"),
         (records.NEXT, f"12 {DATE_99} 0001 {ONE}"),
+        (records.FOLLOW, f"13 0000000000000002 {DATE_99}"),
+        (records.RESULT, f"15 0000000000000001 {DATE_99} 00 00000004 74727565"),
+        (records.FORGET, f"16 0001 {ONE}"),
+        (records.UNIQUE, f"17 0000000000000001 0000000000000005 {DATE_99} 0003 6b6579"),
     ],
 )
 def test_the_bytes_are_those_of_the_page(kind: int, written: str) -> None:
@@ -83,8 +91,11 @@ def test_a_record_of_every_kind_is_read_as_it_was_written() -> None:
     assert read[records.MERGE].row == WHOLE._replace(body=EVERY_KIND[records.MERGE][: len(BODY)])
     assert (read[records.CLAIM].rows, read[records.CLAIM].values) == ([(1, 2), (3, 4)], (99, "group", "w\u00f6rker"))
     assert read[records.FAIL].values == (99, "n\u00f6")
+    assert read[records.FOLLOW].values == (2, 99)
     assert read[records.ANSWERED].values == (99, "name", DIGEST, [(1, 0, 5, 1)])
-    assert len(records.NAMES) == len(EVERY_KIND) + 1
+    assert read[records.RESULT].values == (1, 99, 0, b"true")
+    assert read[records.UNIQUE].values == (b"key", 1, 5, 99)
+    assert [kind for kind, name in enumerate(records.NAMES) if name] == list(EVERY_KIND)
 
 
 @given(
@@ -139,5 +150,5 @@ def test_extras_that_are_no_map_are_malformed(extras: bytes) -> None:
 def test_another_format_and_an_unknown_kind_are_named() -> None:
     with pytest.raises(Malformed, match="format 2"):
         decode_record(b"\x02" + HEAD[1:])
-    with pytest.raises(Malformed, match="kind 19"):
-        decode_record(HEAD + b"\x13")
+    with pytest.raises(Malformed, match="kind 20"):
+        decode_record(HEAD + b"\x14")

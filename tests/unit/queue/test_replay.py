@@ -67,6 +67,7 @@ def test_sequences_that_were_never_written_are_passed() -> None:
     fold = QueueFold()
     for sequence in (2, 5):
         replay(fold, sequence, HEAD + inserted(b"%d" % sequence, sequence))
+    fold.finish(100)
     assert {key: fold.columns.ids[slot] // 65536 for key, slot in fold.by_key.items()} == {b"2": 2, b"5": 5}
     assert (fold.homes.pass_unneeded(), fold.homes.next) == (2, 6)
 

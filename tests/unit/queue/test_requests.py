@@ -32,6 +32,7 @@ def test_a_claim_waits_as_its_body_says_or_its_header() -> None:
     assert ClaimRows(queue="q", prefer="respond-async, wait=5").wait_ms == 5000
     assert ClaimRows(queue="q", prefer="wait=20", body=ClaimBody(wait="1s")).wait_ms == 1000
     assert ClaimRows(queue="q", prefer="return=minimal").wait_ms == 0
+    assert ClaimRows(queue="q", prefer='Wait = "7"; x=1').wait_ms == 7000
     assert ClaimRows(queue="q", body=ClaimBody(wait="20s")).waits() == 20
     assert ClaimRows(queue="q", body=ClaimBody(n=0, wait="20s")).waits() == 0
 
@@ -54,6 +55,11 @@ def test_failures_and_leases() -> None:
         ChangeQueue(queue="ä"),
         PutRows(queue="q"),
         FindRow(queue="q", key="x", by="id"),
+        ClaimRows(queue="q", prefer="wait=x"),
+        ClaimRows(queue="q", prefer="wait=20s"),
+        ClaimRows(queue="q", prefer="wait="),
+        ClaimRows(queue="q", prefer="return=minimal, wait=-1"),
+        ClaimRows(queue="q", prefer="wait=1.5"),
         ClaimRows(queue="q", body=ClaimBody(n=-1)),
         ClaimRows(queue="q", body=ClaimBody(n=True)),
         ClaimRows(queue="q", body=ClaimBody(lease="60")),

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.unit.queue.played import state
 
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import BadInput, TooLarge
@@ -15,7 +16,9 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.queue import carry
 from headwater.queue.queue import Queue, open_queue
+from headwater.queue.queue_log import folded
 from headwater.queue.row import NewRow
+from headwater.queue.schedule import Schedule
 from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import read_settings
 from headwater.queue.values import FailedClaim
@@ -71,7 +74,7 @@ async def test_rows_are_carried_in_records_that_fit(small: Queue, monkeypatch: p
     while small._runtime._carrier._task is not None:
         await asyncio.sleep(0)
     assert small._runtime.decisions.fold is folded, "the log was folded anew"
-    assert small.statistics().log_bytes < 2 * folded.live_bytes + 600_000
+    assert small.statistics().log_bytes < 2 * (folded.live_bytes + folded.data.bytes) + 600_000
 
 
 async def test_leases_of_rows_with_large_follow_ups_end_in_records_that_fit(small: Queue, clock: ManualClock) -> None:
@@ -120,3 +123,71 @@ async def test_a_named_put_that_does_not_fit_is_refused_and_changes_nothing(smal
     with pytest.raises(TooLarge, match="bytes"):
         await small.put([NewRow(key=b"%d" % number) for number in range(14_500)], idempotency="n" * 255)
     assert small._runtime.decisions.fold is folded
+
+
+@pytest.mark.parametrize("how", ["fail", "give up", "release", "done", "claim"])
+async def test_many_rows_that_take_up_follow_ups_at_once_come_back_in_records_that_fit(small: Queue, clock: ManualClock, how: str) -> None:
+    names, data = [b"%d" % number for number in range(1500)], bytes(1000)
+    every = Schedule(every=1000) if how in ("done", "give up") else None
+    await small.put([NewRow(key=name, schedule=every) for name in names])
+    clock.advance(1)
+    tokens = [one.token for one in (await small.claim(2000)).claims]
+    for begin in range(0, 1500, 500):
+        await small.put([NewRow(key=name, data=data, form=1) for name in names[begin : begin + 500]])
+    fold = small._runtime.decisions.fold
+    failures = [FailedClaim(token, "e" * 5000, give_up=how == "give up") for token in tokens]
+    if how in ("fail", "give up"):
+        assert await small.fail([*failures, FailedClaim("none")]) == ["none"]
+    elif how == "release":
+        assert await small.release([*tokens, "none"]) == ["none"]
+    elif how == "done":
+        assert await small.done([*tokens, "none"]) == ["none"]
+    else:
+        claimed = await small.claim(2, fail=failures[:700], release=tokens[700:], done=["none"])
+        assert (len(claimed.claims), claimed.stale) == (2, ["none"])
+    assert small._runtime.decisions.fold is fold, "the log was folded anew"
+    assert (await small.count()).waiting + (await small.count()).processing == 1500
+    assert {row.data for row in await small.rows(limit=2000)} == {data}
+    assert len(await small.dead_list(limit=2000)) == (1500 if how == "give up" else 0)
+    log = small._runtime.log
+    assert state(await folded(log.region, log.table, clock)) == state(log.decisions.fold)
+
+
+async def test_a_row_that_waits_for_many_fits_however_it_is_put_and_carried(small: Queue) -> None:
+    folded = small._runtime.decisions.fold
+    ids = [put.id for part in range(8) for put in await small.put([NewRow(key=b"%d-%d" % (part, n)) for n in range(8192)])]
+    with pytest.raises(TooLarge, match="bytes"):
+        await small.put([NewRow(key=b"k", data=bytes(500_000), form=1, after=tuple(ids))])
+    with pytest.raises(TooLarge, match="65537 rows"):
+        await small.put([NewRow(key=b"k", after=(*ids, 1))])
+    await small.put([NewRow(key=b"k", after=tuple(ids))])
+    for more in (NewRow(key=b"k", data=bytes(500_000), form=1), NewRow(key=b"k", data=bytes(300_000), form=1, after=tuple(ids[:40_000]))):
+        with pytest.raises(TooLarge, match="bytes"):
+            await small.put([more])
+    await small.put([NewRow(key=b"k", data=bytes(400_000), form=1)])
+    assert len((await small.get(b"k")).after) == 65_536
+    runtime = small._runtime
+    decisions = runtime.begin(runtime.now_ms())
+    assert decisions is not None
+    decisions.carry([folded.by_key[b"k"]], 512 << 10, before=0)
+    await runtime.commit(None, lambda: asyncio.sleep(0))
+    assert folded.home(folded.by_key[b"k"]) == folded.sequence
+    assert runtime.decisions.fold is folded, "the log was folded anew"
+
+
+async def test_leases_and_deaths_of_rows_whose_follow_ups_wait_for_many_end_in_records_that_fit(small: Queue, clock: ManualClock) -> None:
+    folded = small._runtime.decisions.fold
+    names = [b"a", b"b", b"c"]
+    dead = [put.id for put in await small.put([NewRow(key=name) for name in names])]
+    for claimed in (await small.claim(3)).claims:
+        await small.fail([FailedClaim(claimed.token, give_up=True)])
+    await small.put([NewRow(key=name) for name in names])
+    await small.claim(3, lease=1000)
+    others = [NewRow(key=b"%d" % n, delay=1_000_000) for n in range(12_000)]
+    ids = [put.id for part in (others[:6000], others[6000:]) for put in await small.put(part)]
+    for name in names:
+        await small.put([NewRow(key=name, data=bytes(700_000), form=1, after=tuple(ids))])
+    await clock.run(2)
+    assert (await small.count()).held == 3
+    assert len(await small.dead_retry(dead)) == 3
+    assert small._runtime.decisions.fold is folded, "the log was folded anew"

@@ -34,6 +34,8 @@ def test_given_are_those_that_differ_also_as_text() -> None:
 WRONG: list[dict[str, Any]] = [
     {"leese": "1s"}, {"lease": "60"}, {"lease": 60}, {"lease": "0ms"}, {"lease": True}, {"lease": None}, {"max_timeouts": 256},
     {"max_timeouts": "many"}, {"priority": -1}, {"period": "week"}, {"disposal": "shred"}, {"segment": "1GB of it"}, {"rate": [1]},
+    {"on_dead": "ops.example"}, {"on_dead": "ftp://ops.example"}, {"on_dead": "https://"}, {"on_dead": 7}, {"on_dead": "http://a b/"},
+    {"on_dead": "http://x:99999/"},
 ]  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def test_what_cannot_be_is_told_with_the_next_step(written: dict[str, Any]) -> N
 
 OTHERS: dict[str, Any] = {
     "lease": "90s", "max_timeouts": 255, "max_attempts": 1, "max_delay": "0ms", "clock_ahead": "0ms", "priority": 0, "lane_concurrency": 3,
-    "concurrency": 16, "rate": 100, "rate_period": "1m", "period": "month", "disposal": "secure-reset",
+    "concurrency": 16, "rate": 100, "rate_period": "1m", "on_dead": "http://127.0.0.1:9", "period": "month", "disposal": "secure-reset",
     "segment": "1MiB", "max_record": "48MiB", "region": 7, "replication": 3,
 }  # fmt: skip
 

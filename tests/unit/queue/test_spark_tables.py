@@ -17,6 +17,7 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.queue.manager import QueueManager
 from headwater.queue.queue import Queue
 from headwater.queue.row import BINARY, NewRow
+from headwater.queue.schedule import Schedule
 from headwater.queue.spark_tables import OPTIONS, DeadRows, QueueRows, queue_table
 from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
@@ -48,6 +49,9 @@ root
  |-- worker: string (nullable = false)
  |-- group: string (nullable = false)
  |-- follow_up: boolean (nullable = false)
+ |-- schedule: string (nullable = false)
+ |-- after: array (nullable = false)
+ |    |-- element: long (containsNull = true)
 """
 DEAD = f"""{ROWS} |-- reason: string (nullable = false)
  |-- date: timestamp (nullable = false)
@@ -105,7 +109,12 @@ async def test_rows_are_those_that_the_owner_has(ground: Ground) -> None:
     assert (first["lease_until"] - NOW).total_seconds() == 60
     assert (second["key"], second["data"], second["form"], second["status"]) == (b"b", b"\x00", "binary", "W")
     assert ((second["process_date"] - NOW).total_seconds(), second["expiration_date"], second["lease_until"]) == (5, None, None)
-    assert (third["key"], third["data"], third["follow_up"]) == (b"a", b"2", True)
+    assert (third["key"], third["data"], third["follow_up"], third["after"]) == (b"a", b"2", True, [])
+    await queue.put([NewRow(key=b"d", lane=b"t7", schedule=Schedule(every=3_600_000))])
+    fourth = ground.read()[-1]
+    assert (fourth["lane"], fourth["schedule"], third["schedule"]) == (b"t7", "every 1h", "")
+    await queue.put([NewRow(key=b"last", after=(first["id"], second["id"]))])
+    assert ground.read()[-1]["after"] == [first["id"], second["id"]]
 
 
 async def test_dead_rows_have_a_view_of_their_own(ground: Ground) -> None:
@@ -116,6 +125,19 @@ async def test_dead_rows_have_a_view_of_their_own(ground: Ground) -> None:
     assert [row["key"] for row in ground.read()] == [b"b"]
     (dead,) = ground.read(DeadRows("pages", ground.clock))
     assert (dead["key"], dead["reason"], dead["error"], dead["date"]) == (b"a", "given-up", "no such page", NOW)
+
+
+async def test_rows_have_their_data_also_where_these_are_on_the_log_alone(ground: Ground) -> None:
+    queue = await ground.queue()
+    for key in (b"a", b"b"):
+        await queue.put([NewRow(key=key, data=key * 5000, form=BINARY)])
+    (claim,) = (await queue.claim()).claims
+    await queue.put([NewRow(key=b"a", data=b"c" * 5000, form=BINARY)])
+    await queue.release([claim.token], 0)
+    (claim,) = (await queue.claim()).claims
+    await queue.fail([FailedClaim(claim.token, give_up=True)])
+    rows = [*ground.read(), *ground.read(DeadRows("pages", ground.clock))]
+    assert {row["key"]: row["data"] for row in rows} == {b"a": b"c" * 5000, b"b": b"b" * 5000}
 
 
 async def test_a_queue_that_is_not_there_is_told_at_once(ground: Ground) -> None:

@@ -23,7 +23,12 @@ def test_each_call_counts_its_rows() -> None:
     played.step("claim", 1, 50, "g")
     played.now += 60
     played.step("claim", 0, 50, "g")
+    played.step("put", [{"key": b"u", "data": b"1", "unique_for": 9, "priority": 1}])
+    played.step("claim", 1, 50, "g")
+    played.step("done", len(played.claims) - 1, None)
+    played.step("put", [{"key": b"u", "data": b"1", "unique_for": 9}])
     counted = {name: getattr(played.decisions.totals, name) for name in Totals.__slots__}
     assert counted == {
-        "puts": 7, "merges": 1, "claims": 5, "done": 1, "released": 1, "failed": 2, "died": 2, "cancelled": 1, "timed_out": 1, "expired": 1,
+        "puts": 9, "merges": 1, "claims": 6, "done": 2, "released": 1, "failed": 2, "died": 2, "cancelled": 1, "timed_out": 1, "expired": 1,
+        "told": 0, "failed_notices": 0, "ignored": 1,
     }  # fmt: skip

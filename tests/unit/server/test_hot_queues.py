@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from tests.unit.server.test_hot import HOSTS, LINES, Counting, asked, request
+from tests.unit.server.test_hot_queue import connected
 
 from headwater.client.local import LocalLog, local_log
 from headwater.client.local_backend import LocalBackend
@@ -16,7 +20,11 @@ from headwater.client.queue_performer import QueuePerformer
 from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings
+from headwater.core.units import Size
+from headwater.queue.data_reader import DataReader
+from headwater.queue.settings import QueueSettings
 from headwater.testing.app import app_over
+from headwater.testing.scripted import served
 
 pytestmark = pytest.mark.anyio
 DIFFERS = re.compile(rb'"(?:id|key|token|lease_until|[a-z_]*date)":(?:"[^"]*"|\d+)')  # from one request to the next
@@ -36,6 +44,7 @@ REQUESTS = {
     "query": request(ROWS + b"?x=1", body=b'{"key": "there"}'),
     "a form": request(ROWS, headers=b"Content-Type: application/x-www-form-urlencoded\r\n", body=b"key=there"),
     "claim": request(CLAIMS, body=b'{"n": 2, "lease": "60s", "group": "g", "worker": "w"}'),
+    "claim of large rows": request(b"/queues/large/claims", body=b'{"n": 2}'),
     "claim of nothing": request(CLAIMS, body=b'{"n": 0}'),
     "empty claim": request(CLAIMS, body=b""),
     "stale": request(CLAIMS, body=b'{"n": 0, "done": ["0-1-1"], "fail": [{"token": "0-1-2", "retry_after": "5s"}], "extend": ["x"]}'),
@@ -45,7 +54,7 @@ REQUESTS = {
     "claim by header": request(CLAIMS, headers=b"Prefer: wait=1\r\n", body=b"{}"),
     "claim of an unknown queue": request(b"/queues/none/claims", body=b"{}"),
 }
-SHORT = {"one", "a list", "lines", "claim", "claim of nothing", "empty claim", "stale"}
+SHORT = {"one", "a list", "lines", "claim", "claim of large rows", "claim of nothing", "empty claim", "stale"}
 
 
 @pytest.fixture
@@ -61,6 +70,8 @@ async def test_a_request_is_answered_as_on_the_long_way(name: str, log: LocalLog
     wal = WalPerformer(log=log)
     performers = {"wal": wal, "queue": QueuePerformer(log=log, wal=wal)}
     pages = await Queues(LocalBackend(log, performers=performers))("pages", create=True)
+    large = await Queues(LocalBackend(log, performers=performers))("large", create=QueueSettings(memory=Size(0)))
+    await large.put_many([(f"k{number}", "x" * 5000) for number in range(8)])
     await pages.put("there", 1, delay="1h")
     await pages.put("there", {"n": 1}, priority=10)
     await pages.put_many([(f"k{number}", 1) for number in range(8)])
@@ -72,3 +83,41 @@ async def test_a_request_is_answered_as_on_the_long_way(name: str, log: LocalLog
     assert bool(hot.begun) == (name in SHORT)
     await performers["queue"].aclose()
     await wal.aclose()
+
+
+async def test_large_rows_that_are_read_for_a_client_that_leaves_are_given_to_others(
+    log: LocalLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wal = WalPerformer(log=log)
+    performers = {"wal": wal, "queue": QueuePerformer(log=log, wal=wal)}
+    large = await Queues(LocalBackend(log, performers=performers))("large", create=QueueSettings(memory=Size(0)))
+    await large.put("k", "x" * 5000)
+    reading = asyncio.Event()
+
+    async def never(*given: object) -> None:
+        reading.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(DataReader, "read", never)
+    async with asyncio.timeout(60):
+        async with connected(app_over(log, hosts=HOSTS, performers=performers)) as ask:
+            await ask(request(b"/queues/large/claims", body=b"{}"), 0)
+            await reading.wait()
+            assert (await large.count()).processing == 1
+        while (await large.count()).due != 1:
+            await asyncio.sleep(0)
+    await performers["queue"].aclose()
+    await wal.aclose()
+
+
+async def test_a_wait_that_cannot_be_leaves_no_task_behind(log: LocalLog) -> None:
+    wal, errors = WalPerformer(log=log), list[dict[str, object]]()
+    performers = {"wal": wal, "queue": QueuePerformer(log=log, wal=wal)}
+    await Queues(LocalBackend(log, performers=performers))("pages", create=True)
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+    async with served(app_over(log, performers=performers)) as url, httpx2.AsyncClient(base_url=url) as http:
+        assert (await http.get("/queues/pages/results/1?wait=5")).status_code == 400
+        gc.collect()
+    await performers["queue"].aclose()
+    await wal.aclose()
+    assert not errors

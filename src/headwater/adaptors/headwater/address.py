@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -44,18 +45,23 @@ class HeadwaterAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 def resolved_address(adaptor: HeadwaterAdaptor) -> HeadwaterAddress:
     """The address of the adaptor's log. Errors: `BadConfig`, which never shows the address."""
-    if adaptor.address is None:
-        return configured(Path(adaptor.home))
-    text = str(resolve(adaptor.address)).strip()
-    shown = f"{adaptor.address}" if isinstance(adaptor.address, Env) or "${" in adaptor.address else "The address"
+    return address_in(adaptor.address, adaptor.home, adaptor.client)
+
+
+def address_in(address: str | Env | None, home: str, client: Mapping[str, str | Env]) -> HeadwaterAddress:
+    """An address, seen from the folder `home`; none is the configured one. `client`: settings of Kafka's. Errors: as `resolved_address`."""
+    if address is None:
+        return configured(Path(home))
+    text = str(resolve(address)).strip()
+    shown = f"{address}" if isinstance(address, Env) or "${" in address else "The address"
     if text.startswith(_WEB):
         return HeadwaterAddress(kind="server", where=_web(text, shown))
-    client = {name: resolve(value) for name, value in adaptor.client.items()}
     if text.startswith(_KAFKA):
-        return HeadwaterAddress(kind="kafka", where=_brokers(text.removeprefix(_KAFKA), shown), client=client)
+        settings = {name: resolve(value) for name, value in client.items()}
+        return HeadwaterAddress(kind="kafka", where=_brokers(text.removeprefix(_KAFKA), shown), client=settings)
     if not text or "://" in text:
         raise BadConfig(f"{shown} is no address of a log.", hint=_HINT)
-    return HeadwaterAddress(kind="directory", where=str(Path(adaptor.home) / Path(text).expanduser()))
+    return HeadwaterAddress(kind="directory", where=str(Path(home) / Path(text).expanduser()))
 
 
 def configured(home: Path) -> HeadwaterAddress:

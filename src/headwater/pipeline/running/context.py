@@ -134,6 +134,8 @@ class StopEvent(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self._listeners: list[threading.Event] = []
+        self.attention = threading.Event()
+        """Set with it, once. Whoever watches the loops clears it, and sets it when one of them ends."""
 
     def listener(self) -> threading.Event:
         """A new event for one loop."""
@@ -146,4 +148,5 @@ class StopEvent(threading.Event):
 
     def set(self) -> None:
         super().set()
+        self.attention.set()
         self.wake()

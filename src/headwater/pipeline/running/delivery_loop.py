@@ -206,12 +206,13 @@ class SinkLoop:
         if start < self._tried and not adaptor.shareable():
             gaps = [(start, min(end, self._tried))]  # a batch that is tried again ends where it did, or it would have another key
         work, batch = self._work(*gaps[0]), self.sink.batch
-        width = self.sink.options.parallelism or self._engine.spark.cores
+        alone = adaptor.alone()
+        width = 1 if alone else self.sink.options.parallelism or self._engine.spark.cores
         # One file takes a range from one task: it would keep the first of several shares, and take the others for repeats.
         in_shares = self._engine.spark.allowed and not self.sink.needs_session and not adaptor.ordered() and adaptor.shareable()
         shared = in_shares and self._keeps_ids(work)
         planned = self._cut(gaps, width, shares=width if shared else 1)
-        where = place(planned.size, self._engine.spark)
+        where = Place.HERE if alone else place(planned.size, self._engine.spark)
         if where is Place.MEANWHILE:
             gaps = [(start, min(end, start + _MEANWHILE))]
             planned = self._cut(gaps, 1)

@@ -31,6 +31,7 @@ from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
 from headwater.pipeline.running.events import Event, Kind, Listener
 from headwater.pipeline.running.holdings import may_read
+from headwater.pipeline.running.loop_threads import LoopThreads
 from headwater.pipeline.running.outages import Outages
 from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.running.run_problems import RunProblems
@@ -225,13 +226,14 @@ class Run:
             )
             for sink in self.pipeline.sinks.values()
         ]
-        threads = [self._thread(f"sink {loop.sink.name}", loop.run, loop) for loop in self._loops]
-        threads.append(self._thread("source", self._read))
+        threads = LoopThreads(self._stopping.attention, self._clock)
+        for loop in self._loops:
+            self._add(threads, f"sink {loop.sink.name}", loop.run, loop)
+        self._add(threads, "source", self._read)
         # Each topic is watched before the loops look at it for the first time.
         wake = self._stopping.wake
         with self._log.watch(context.topic, 0, wake), self._log.watch(context.control.topic, 0, wake):
-            for thread in threads:
-                thread.start()
+            threads.start()
             self._watch(threads)
         progress = tuple(self.progress())
         if (error := self._problems.error()) is not None:
@@ -262,7 +264,7 @@ class Run:
         sink = state.sink(name)
         return not sink.stopped and (sink.position + 1 < end or self._advances(above))
 
-    def _thread(self, name: str, call: Callable[[], None], loop: SinkLoop | None = None) -> threading.Thread:
+    def _add(self, threads: LoopThreads, name: str, call: Callable[[], None], loop: SinkLoop | None = None) -> None:
         def guarded() -> None:
             ends = False
             while not ends:
@@ -273,7 +275,7 @@ class Run:
                     text = f"{name} of {self.pipeline.name} failed: {error}\n\n{traceback.format_exc()}"
                     ends = not self._goes_on(error if isinstance(error, HeadwaterError) else TaskFailed(text), loop)
 
-        return threading.Thread(target=guarded, name=f"headwater {self.pipeline.name} {name}", daemon=True)
+        threads.add(f"headwater {self.pipeline.name} {name}", guarded)
 
     def _goes_on(self, error: HeadwaterError, loop: SinkLoop | None) -> bool:
         """Give up a sink, or the reader. True where an operator has moved the sink since, and a run that follows begins it anew."""
@@ -299,22 +301,19 @@ class Run:
             except HeadwaterError:  # the offset log cannot be written, for a full disk or a newer run: all end
                 self._stopping.set()
 
-    def _watch(self, threads: Sequence[threading.Thread]) -> None:
+    def _watch(self, threads: LoopThreads) -> None:
         """Wait for the threads to end, and report metrics; after a stop, wait no longer than the grace."""
-        told = self._clock.monotonic()
-        compacted = self._clock.monotonic()
+        told = compacted = self._clock.monotonic()
         deadline: float | None = None
-        while any(thread.is_alive() for thread in threads):
-            self._clock.wait(self._stopping if deadline is None else threading.Event(), _POLL)
+        while threads.running():
+            threads.wait(_POLL)
             now = self._clock.monotonic()
             if self._stopping.is_set() and deadline is None:
                 deadline = now + self.pipeline.options.stop_grace.seconds
             if deadline is not None and now > deadline:
                 self._cut_short.set()
                 # What this process does itself cannot be cancelled: to wait longer would only make the stop late.
-                last = now + (_CANCELLING if self._context.engine.spark.started else 0.0)
-                for thread in threads:
-                    thread.join(max(0.0, last - self._clock.monotonic()))
+                threads.join(_CANCELLING if self._context.engine.spark.started else 0.0)
                 break
             run = self._context.control.state.run
             if run is not None and run.stopping and not self._stopping.is_set():

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from headwater_ground import ALL, changes, part, run, write
@@ -27,6 +28,8 @@ from headwater.pipeline.operating.preflight import preflight
 from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.sink_adaptor import Batch
 from headwater.pipeline.transforms import omit
+
+_NOBODY = 65_534
 
 # -- the sink -------------------------------------------------------------------------------------------------
 
@@ -316,14 +319,18 @@ def test_what_is_not_there_is_told_and_nothing_is_made(topic: Callable[..., Head
         headwater("http://127.0.0.1:9", topic="t", token="secret").check("source", ALL)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(ReadOnly):
-            headwater(str(tmp_path / "data"), topic="t").check("sink", ALL)
-    finally:
-        tmp_path.chmod(0o700)
+def test_a_directory_that_cannot_be_written_is_told() -> None:
+    with TemporaryDirectory() as closed:
+        Path(closed).chmod(0o555)
+        root = os.getuid() == 0  # root may write everywhere: it becomes nobody for a moment
+        if root:
+            os.setresuid(_NOBODY, _NOBODY, 0)
+        try:
+            with pytest.raises(ReadOnly):
+                headwater(f"{closed}/data", topic="t").check("sink", ALL)
+        finally:
+            if root:
+                os.setresuid(0, 0, 0)
 
 
 def test_trying_it_out_reads_one_message_and_writes_nothing(topic: Callable[..., HeadwaterAdaptor], tmp_path: Path) -> None:

@@ -293,6 +293,19 @@ def test_a_sink_that_takes_no_shares_gets_nothing_again_behind_a_refused_message
     assert Scripted.taken == list(range(CHANGES))
 
 
+@pytest.mark.parametrize("mode", [Mode.SYNC, Mode.COPY])
+def test_a_sink_that_one_process_uses_is_delivered_to_by_the_run_in_order(log: Log, monkeypatch: Any, mode: Mode) -> None:
+    ground = Ground(log, count=CHANGES, mode=mode, batch=100, parallelism=2)
+    engine = ground.context.engine
+    monkeypatch.setattr(delivery_loop, "place", lambda count, spark: Place.SPARK)
+    monkeypatch.setattr(engine.spark, "allowed", True)
+    monkeypatch.setattr(engine, "deliver_parts", lambda work, parts, batch: pytest.fail("delivered by tasks"))
+    monkeypatch.setattr(Scripted, "alone", lambda self: True)
+    ground.loop.run()
+    assert ground.stored().position == CHANGES - 1
+    assert Scripted.taken == list(range(CHANGES))
+
+
 def test_a_batch_that_is_tried_again_keeps_its_bounds_though_the_log_has_grown(log: Log, monkeypatch: Any) -> None:
     class Growing(list[Failure]):
         def append(self, failure: Failure) -> None:

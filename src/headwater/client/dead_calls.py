@@ -1,0 +1,63 @@
+"""Calls a function with each row of a queue that dies, while a worker runs."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Closed, HeadwaterError, NotFound
+from headwater.queue.answers import ShownEvent
+
+if TYPE_CHECKING:
+    from headwater.client.queue_claim import DeadQueueRow
+
+_AGAIN = 1.0  # seconds before the events are listened to again, after they have ended
+_logger = logging.getLogger("headwater.queue")
+
+
+class DeathSource(Protocol):
+    """What tells of dead rows; the door's queues do."""
+
+    @property
+    def name(self) -> str: ...
+
+    def listen(self) -> AsyncIterator[ShownEvent]: ...
+
+    async def dead_show(self, id: int) -> DeadQueueRow: ...
+
+
+async def call_with_deaths(queue: DeathSource, function: Callable[[Any], Any], clock: Clock) -> None:
+    """Call a function with each row that dies from now on, one after the other, until cancelled. A plain one runs in a thread.
+
+    What it raises is told in the log of the program, and the next row comes. Rows that die while the server is away are not told.
+    """
+    while True:
+        try:
+            async for event in queue.listen():
+                if event.kind == "dead":
+                    await _call(queue, function, event.id)
+        except Closed:
+            return
+        except HeadwaterError as error:
+            _logger.warning("Deaths of queue %s are not heard, and listened to again: %s", queue.name, error.message)
+        await clock.sleep(_AGAIN)
+
+
+async def _call(queue: DeathSource, function: Callable[[Any], Any], id: int) -> None:
+    try:
+        dead = await queue.dead_show(id)
+    except NotFound:
+        return  # somebody has put it again, or dropped it
+    try:
+        if inspect.iscoroutinefunction(function):
+            await function(dead)
+        else:
+            answer = await asyncio.to_thread(function, dead)
+            if inspect.isawaitable(answer):
+                await answer
+    except Exception as error:
+        _logger.warning("The function for dead rows of queue %s has failed for row %d.", queue.name, id, exc_info=error)

@@ -1,0 +1,52 @@
+"""What a fold has in place of its keys and its claims while a log is replayed. At the end both are made, of the rows that are left.
+
+Most rows of a log are done by its end: a token and an entry of the keys for each of them would take most of the time of opening a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headwater.queue.body import PRIORITY, key_of
+from headwater.queue.claims import Claims, HeldRow
+from headwater.queue.columns import DEAD, HELD, RowColumns
+from headwater.queue.row import SLOW
+
+
+class NoKeys(dict[bytes, int]):
+    """Takes keys, and keeps none."""
+
+    def __setitem__(self, key: bytes, slot: int) -> None: ...
+    def __delitem__(self, key: bytes) -> None: ...
+
+
+class ReplayedClaims(Claims):
+    """Claims by slot alone: no token, and no date at which one ends."""
+
+    def add(self, slot: int, sequence: int, start: int, until: int, group: str, worker: str, fast: bool) -> str:
+        self.by_slot[slot] = HeldRow(sequence, start, until, group, worker, fast, "")
+        return ""
+
+    def add_all(self, slots: Iterable[int], sequence: int, start: int, until: int, group: str, worker: str) -> None:
+        """Rows that one record claims."""
+        self.by_slot.update(dict.fromkeys(slots, HeldRow(sequence, start, until, group, worker, False, "")))
+
+    def extend(self, slot: int, start: int, until: int) -> None:
+        self.by_slot[slot] = self.by_slot[slot]._replace(start=start, until=until)
+
+    def remove(self, slot: int) -> HeldRow:
+        return self.by_slot.pop(slot)
+
+    def counted(self, columns: RowColumns) -> Claims:
+        """The claims that are left, with their tokens."""
+        claims = Claims(self.table)
+        for slot, (sequence, start, until, group, worker, _, _) in self.by_slot.items():
+            claims.add(slot, sequence, start, until, group, worker, columns.bodies[slot][PRIORITY] < SLOW)
+        return claims
+
+
+def keys_of(columns: RowColumns) -> dict[bytes, int]:
+    """The slots of the rows that wait or are processed, by key."""
+    bodies = columns.bodies
+    slots = [slot for slot, state in enumerate(columns.states) if state and state != HELD and state != DEAD]
+    return dict(zip([key_of(bodies[slot]) for slot in slots], slots, strict=True))
