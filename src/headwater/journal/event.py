@@ -1,0 +1,89 @@
+"""Events of a journal: what users give, what an Append holds, and what a read returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from headwater.core.errors import BadInput
+
+MAX_SEQ_NR = (1 << 63) - 1
+RESERVED = "journal.action"
+"""The header that says what a record does; users cannot set it."""
+OWN_HEADERS = "headwater."
+"""The beginning of the names of headers that headwater adds; they reach neither users nor stores."""
+
+
+class PayloadKind(IntEnum):
+    """How a payload is kept. The numbers are those of the binary body."""
+
+    BINARY = 1
+    JSON = 2
+    TEXT = 3
+
+
+KIND_NAMES = {PayloadKind.BINARY: "binary", PayloadKind.JSON: "json", PayloadKind.TEXT: "text"}
+"""The names in JSON bodies and in the column `payload_type`."""
+
+
+class Payload(msgspec.Struct, frozen=True, gc=False):
+    """A payload as it is kept: `data` is its bytes, its JSON text or its UTF-8 text. JSON null is a payload; no payload is None."""
+
+    kind: PayloadKind
+    data: bytes
+
+    def value(self) -> Any:
+        """What users see: bytes, text, or the JSON value. Errors: `BadInput` for what is no JSON."""
+        if self.kind is PayloadKind.BINARY:
+            return self.data
+        if self.kind is PayloadKind.TEXT:
+            return self.data.decode()
+        try:
+            return msgspec.json.decode(self.data)
+        except msgspec.MsgspecError as error:
+            raise BadInput(f"The payload is no JSON: {error}.", hint="Read it as bytes: payload.data.") from error
+
+
+class Event(msgspec.Struct, frozen=True):
+    """An event as users append it. `payload`: bytes, text, or a value of JSON. `seq_nr`: None lets the journal number it."""
+
+    payload: Any
+    seq_nr: int | None = None
+    tags: Sequence[str] = ()
+
+
+class NumberedEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event as an Append holds it."""
+
+    seq_nr: int
+    payload: Payload | None = None
+    tags: tuple[str, ...] = ()
+
+
+class EventRecord(msgspec.Struct, frozen=True):
+    """An event as a read returns it, with what it shares with the other events of its Append.
+
+    `headers`: the user's. `metadata`: the user's, of the payload; `header_metadata`: of the header. `position`: where `follow` goes on.
+    """
+
+    seq_nr: int
+    payload: Any
+    tags: tuple[str, ...]
+    timestamp: int  # milliseconds since 1970, UTC
+    partition: int
+    offset: int
+    origin: str | None = None
+    version: str | None = None
+    metadata: Any = None
+    header_metadata: Any = None
+    headers: Mapping[str, str] = {}
+
+
+def check_seq_nr(number: object, what: str = "sequence number") -> int:
+    """A sequence number. Errors: `BadInput` for one below 1, above 2^63 - 1, or that is no whole number."""
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MAX_SEQ_NR:
+        raise BadInput(f"{number!r:.40} is no {what}.", hint="Numbers of events begin at 1 and end at 2^63 - 1.")
+    return number
