@@ -17,6 +17,7 @@ HeadwaterError
  ├ NotFound       404  exit 3
  │  ├ RegionNotFound
  │  ├ UnknownAdaptor
+ │  ├ UnknownJournal   there is no topic of journals of this name
  │  ├ UnknownPipeline
  │  ├ UnknownQueue
  │  ├ UnknownSink
@@ -30,7 +31,8 @@ HeadwaterError
  │  ├ NotOwner    421
  │  ├ OwnedTopic       the topic belongs to a part, whose own commands change it
  │  ├ StaleClaim       the lease of the claim has ended, or its row is done
- │  └ WrongEngine      the directory belongs to the other engine
+ │  ├ WrongEngine      the directory belongs to the other engine
+ │  └ WrongExpected 412  the journal has another last number than the caller expected
  ├ Unavailable    503  exit 6    try again, perhaps after doing what the hint says
  │  ├ Busy             the server has reached a limit
  │  ├ Cancelled        stopped on request before it was done
@@ -43,7 +45,9 @@ HeadwaterError
  │  └ Unreachable
  │     └ Untrusted     its certificate is not trusted
  ├ Damaged        500  exit 7    names file, offset and the command that shows it
- │  └ MetaLost         no snapshot of a region is whole, and its log no longer begins at 0
+ │  ├ LogGap           the log begins behind what a store has copied of it
+ │  ├ MetaLost         no snapshot of a region is whole, and its log no longer begins at 0
+ │  └ UnreadableRecord  a record of a journal's topic cannot be decoded
  ├ Denied         401  exit 5    the token is missing or unknown
  │  └ Forbidden   403           the token does not allow this
  ├ Differs             exit 8    two things that must be equal are not
@@ -188,6 +192,10 @@ class UnknownAdaptor(NotFound):
     """No adaptor of this name is installed."""
 
 
+class UnknownJournal(NotFound):
+    """There is no topic of journals of this name."""
+
+
 class UnknownPipeline(NotFound):
     """No pipeline of this name has run here."""
 
@@ -266,6 +274,12 @@ class WrongEngine(Conflict):
     """The directory's log belongs to another engine than the configured one."""
 
 
+class WrongExpected(Conflict):
+    """The last event of the journal has another number than the caller expected."""
+
+    status = 412
+
+
 class Unavailable(HeadwaterError):
     """Not possible now. The hint says what to do before trying again."""
 
@@ -323,8 +337,27 @@ class Damaged(HeadwaterError):
     exit_code = 7
 
 
+class LogGap(Damaged):
+    """The log begins behind what a store has copied of it: records between are lost to the store."""
+
+
 class MetaLost(Damaged):
     """No snapshot of a region can be read, and its log no longer begins at 0: what its tables have flushed is not known."""
+
+
+class UnreadableRecord(Damaged):
+    """A record of a journal's topic cannot be decoded. `offset`: of the record."""
+
+    def __init__(self, message: str, *, hint: str = "", offset: int = -1) -> None:
+        super().__init__(message, hint=hint)
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_revive_unreadable, (self.message, self.hint, self.offset))
+
+
+def _revive_unreadable(message: str, hint: str, offset: int) -> UnreadableRecord:
+    return UnreadableRecord(message, hint=hint, offset=offset)
 
 
 class Denied(HeadwaterError):

@@ -37,13 +37,6 @@ class JournalChange(msgspec.Struct, frozen=True, gc=False):
     rows: tuple[EventRow, ...] = ()
 
 
-class Skipped(msgspec.Struct, frozen=True):
-    """A record that cannot be decoded and was put aside by an operator."""
-
-    offset: int
-    reason: str
-
-
 class PartitionChange(msgspec.Struct, frozen=True, gc=False):
     """What the records [start, end) of a partition change. Applied once, to a store whose pointer is `start - 1`."""
 
@@ -54,6 +47,7 @@ class PartitionChange(msgspec.Struct, frozen=True, gc=False):
     end: int
     journals: tuple[JournalChange, ...] = ()
     timestamp: int = 0  # of the newest record, milliseconds
+    epoch: int = 0  # of the partition behind the last record (`headwater.log.epochs`)
 
 
 class Pointer(msgspec.Struct, frozen=True, gc=False):
@@ -63,3 +57,4 @@ class Pointer(msgspec.Struct, frozen=True, gc=False):
     created: int = 0
     updated: int = 0
     generation: str = ""
+    epoch: int = 0  # with which the fold of the next record begins
