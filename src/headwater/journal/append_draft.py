@@ -128,10 +128,10 @@ def header_ending(origin: str | None, version: str | None) -> bytes:
     return by + b',"payloadType":"json","metadata":{}}}'
 
 
-def plain_draft(id: str, payload: Any) -> PlainDraft | AppendDraft:
+def plain_draft(id: str, payload: Any, by: tuple[str | None, str | None] = (None, None)) -> PlainDraft | AppendDraft:
     """The draft of an Append of one payload, or `Event`, and nothing else. Errors: as `draft`."""
     if isinstance(payload, str | bytes | bytearray | memoryview | Event):
-        return draft(id, (payload,))
+        return draft(id, (payload,), by=by)
     return PlainDraft(id, payload)
 
 

@@ -22,7 +22,7 @@ from headwater.journal.wire import read_record
 from headwater.log import Log
 from headwater.log.epochs import Epochs
 from headwater.log.layout import decode_headers
-from headwater.log.record import Record, Topic
+from headwater.log.record import Bounds, Record, Topic
 
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
 _AGAIN = 5  # times that a read begins anew because the log was deleted up to a newer pointer
@@ -67,6 +67,10 @@ class JournalPartition:
     def end(self) -> int:
         """The durable end."""
         return self.log.bounds(self.topic.name, self.number).end
+
+    def bounds(self) -> Bounds:
+        """The offsets that the log keeps."""
+        return self.log.bounds(self.topic.name, self.number)
 
     def read(self, start: int) -> Sequence[Record]:
         """Some durable records from an offset on."""

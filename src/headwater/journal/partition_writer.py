@@ -310,7 +310,9 @@ class PartitionWriter(CommitThread[_Call]):
         last = self._lasts[id] = self._log.last_number(id, known)
         return last
 
-    def _same(self, draft: PlainDraft | AppendDraft, condition: Condition, pending: dict[tuple[str, str], tuple[str, int]], known: int) -> Outcome:
+    def _same(
+        self, draft: PlainDraft | AppendDraft, condition: Condition, pending: dict[tuple[str, str], tuple[str, int]], known: int
+    ) -> Outcome:
         """The answer of the call that came first under this key; None: this is the first."""
         under_way = pending.get((draft.id, condition.key))
         if under_way is not None:

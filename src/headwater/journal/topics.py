@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from headwater.core.errors import UnknownJournal, UnknownTopic
 from headwater.core.spelling import meant
 from headwater.journal.names import is_journal_topic, topic_of
@@ -68,13 +66,3 @@ class JournalTopics:
     def writers(self, topic: Topic) -> Writers:
         """Who appends to a topic. On this machine the log's lock lets every process number events; on Kafka the topic's owner does."""
         return "owner" if self._log.engine == "embedded" or topic.settings.owner == PART else "shared"
-
-
-class ShownTopic(msgspec.Struct, frozen=True):
-    """A topic of journals."""
-
-    topic: str
-    partitions: int
-    writers: Writers
-    generation: str = ""
-    created: bool = False
