@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any
 
@@ -43,8 +46,15 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
             return self.data.decode()
         try:
             return msgspec.json.decode(self.data)
-        except msgspec.MsgspecError as error:
+        except msgspec.ValidationError:  # JSON with a number that no float holds
+            return json.loads(self.data, parse_float=_number)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(f"The payload is no JSON: {error}.", hint="Read it as bytes: payload.data.") from error
+
+
+def _number(text: str) -> float | Decimal:
+    number = float(text)
+    return number if math.isfinite(number) else Decimal(text)
 
 
 class Event(msgspec.Struct, frozen=True):
