@@ -17,8 +17,9 @@ def test_a_payload_gives_what_was_appended() -> None:
     assert Payload(PayloadKind.JSON, b"null").value() is None
 
 
-def test_a_number_that_no_float_holds_stays_a_number() -> None:
-    assert Payload(PayloadKind.JSON, b"[1e400, 1.5]").value() == [Decimal("1e400"), 1.5]
+def test_a_number_that_python_does_not_hold_stays_a_number() -> None:
+    assert Payload(PayloadKind.JSON, b"[1e400, 1.5, 7]").value() == [Decimal("1e400"), 1.5, 7]
+    assert Payload(PayloadKind.JSON, b"9" * 5000).value() == Decimal("9" * 5000)
 
 
 @pytest.mark.parametrize("data", [b"{", b'"\xff"', b"[" * 100_000])

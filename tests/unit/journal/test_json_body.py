@@ -71,6 +71,8 @@ def test_older_and_foreign_forms_are_read() -> None:
         b'{"events":[{"seqNr":0}]}',
         b'{"events":[{"seqNr":9223372036854775808}]}',
         b'{"events":[{"seqNr":"1"}]}',
+        b'{"events":[{"seqNr":' + b"9" * 5000 + b"}]}",
+        b'{"events":[{"seqNr":1}],"metadata":{"expireAfter":' + b"9" * 5000 + b"}}",
         b'{"events":[{"seqNr":1,"tags":[1]}]}',
         b'{"events":[{"seqNr":1,"payloadType":"binary","payload":"AA=="}]}',
         b'{"events":[{"seqNr":1,"payloadType":"text","payload":7}]}',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Container, Sequence
 from functools import reduce
 
@@ -162,6 +163,7 @@ def test_an_empty_range_changes_nothing() -> None:
 
 APPEND = (("journal.action", write_action(Append(1, 1))),)
 BINARY = (("journal.action", write_action(Append(1, 1, "binary"))),)
+ACTIONS = [write_action(action) for action in (Append(1, 1), Append(1, 2, "binary"), Delete(3), Purge(), Mark("m"))]
 BROKEN = {
     "header": Record(b"bob", b"{}", (("journal.action", b"{"),), 5, offset=2),
     "null header": Record(b"bob", b"{}", (("journal.action", None),), 5, offset=2),
@@ -225,3 +227,17 @@ def test_batches_larger_than_a_slice_give_the_same() -> None:
     records = log_of(*[Step(f"id-{place % 7}", Append(place + 1, place + 1)) for place in range(5000)])
     change = fold(records).change
     assert sum(len(journal.rows) for journal in change.journals) == 5000
+
+
+@given(st.lists(st.tuples(st.binary(max_size=4), st.none() | st.binary(max_size=30), st.sampled_from([None, b"{}", *ACTIONS])), max_size=5))
+def test_a_range_of_any_bytes_ends_at_its_first_poison(parts: list[tuple[bytes, bytes | None, bytes | None]]) -> None:
+    records = [Record(key, value, (("journal.action", header),), 5, offset=offset) for offset, (key, value, header) in enumerate(parts)]
+    found = fold(records)
+    assert found.change.end == (len(records) if found.poison is None else found.poison.offset)
+
+
+def test_a_folded_range_travels_between_processes() -> None:
+    found = fold([*log_of(Step("alice", Append(1, 1)), Step("alice", Append(2, 2))), BROKEN["header"]])
+    back = pickle.loads(pickle.dumps(found))
+    assert back.change == found.change
+    assert back.poison.offset == 2
