@@ -27,6 +27,7 @@ from headwater.log.record import Header, Record
 
 _ACTION_ALONE = b"\x00\x01\x00\x0e" + RESERVED.encode()  # a header block behind its length: one header, the length of its name, its name
 _ACTION_AT = 4 + len(_ACTION_ALONE) + 4  # where that header's value begins
+_SLICE = 2048  # records whose columns become Python values at once: more of them no longer fit the processor's caches
 
 
 class FoldedRange(msgspec.Struct, frozen=True):
@@ -69,9 +70,10 @@ def fold_batches(
     fold = _RangeFold(partition, epoch, skip)
     poison = None
     for batch in batches:
-        poison = fold.add_batch(batch)
-        if poison is not None:
-            break
+        for at in range(0, len(batch), _SLICE):
+            poison = fold.add_batch(batch.slice(at, _SLICE))
+            if poison is not None:
+                return fold.folded(topic, generation, start, end, poison)
     return fold.folded(topic, generation, start, end, poison)
 
 
@@ -126,17 +128,16 @@ class _RangeFold:
 
     def add_records(self, records: Iterable[Record]) -> UnreadableRecord | None:
         """Adds the records up to one that cannot be decoded, which is returned."""
-        offset = -1
+        epochs, offset = self._epochs, -1
+        before = newest = self._timestamp
         try:
             for record in records:
-                headers = record.headers
-                offset = record.offset if record.offset is not None else -1
-                timestamp = record.timestamp
-                self._timestamp = timestamp or self._timestamp
-                if len(headers) == 1 and headers[0][0] == RESERVED and not self._epochs.epoch:
+                headers, timestamp, offset = record.headers, record.timestamp, -1 if record.offset is None else record.offset
+                before, newest = newest, timestamp or newest
+                if len(headers) == 1 and headers[0][0] == RESERVED and not epochs.epoch:
                     header, users = headers[0][1] or b"", _NO_HEADERS
                 else:
-                    if not self._epochs.admits(record):
+                    if not epochs.admits(record):
                         continue
                     found, users = split_headers(headers)
                     if found is None:
@@ -145,15 +146,18 @@ class _RangeFold:
                 if record.key is not None and timestamp is not None and timestamp >= 0 and offset not in self._skip:
                     self._add(offset, timestamp, record.key, record.value, header, users)
         except UnreadableRecord as error:
+            self._timestamp = before
             return at_offset(error, offset)
+        self._timestamp = newest
         return None
 
     def add_batch(self, batch: pa.RecordBatch) -> UnreadableRecord | None:
         """Adds the records up to one that cannot be decoded, which is returned."""
-        offset = -1
-        epochs = self._epochs
+        epochs, offset = self._epochs, -1
+        before = newest = self._timestamp
         try:
             for offset, timestamp, key, value, block in _rows(batch):
+                before, newest = newest, timestamp or newest
                 if block is not None and block.startswith(_ACTION_ALONE, 4) and not epochs.epoch:
                     header, users = block[_ACTION_AT:], _NO_HEADERS
                 else:
@@ -167,9 +171,9 @@ class _RangeFold:
                 if key is not None and timestamp >= 0 and offset not in self._skip:
                     self._add(offset, timestamp, key, value, header, users)
         except UnreadableRecord as error:
+            self._timestamp = before
             return at_offset(error, offset)
-        if offset >= 0:
-            self._timestamp = timestamp or self._timestamp
+        self._timestamp = newest
         return None
 
     def _add(self, offset: int, timestamp: int, key: bytes, value: bytes | None, header: bytes, users: tuple[tuple[str, str], ...]) -> None:
@@ -229,7 +233,7 @@ def _append_rows(
         ], events.metadata.expire_after
     form = decode_json_body(body)
     given = form.metadata
-    if action.metadata is None and (given is None or (given.expire_after is None and given.data is None)):
+    if action.metadata is None and (given is None or (given.expire_after is None and given.data is msgspec.UNSET)):
         column, expire_after = EMPTY_COLUMN, None
     else:
         metadata = payload_metadata_of(given)
