@@ -19,7 +19,18 @@ from headwater.journal.append_draft import AppendDraft, PlainDraft, header_endin
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.idempotency import KeyIndex, key_headers, key_reused
 from headwater.journal.wire import read_record, write_record
-from headwater.journal.write import ALWAYS, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, Placed, PurgeDraft, wrong_expected
+from headwater.journal.write import (
+    ALWAYS,
+    ActionPlaced,
+    Appended,
+    Condition,
+    DeleteDraft,
+    Draft,
+    MarkDraft,
+    Outcome,
+    PurgeDraft,
+    wrong_expected,
+)
 from headwater.log import Guard
 from headwater.log.commit_thread import MOST_BYTES, CommitThread
 from headwater.log.record import Header, Record
@@ -54,7 +65,7 @@ class JournalLog(Protocol):
 
 class _Numbered(NamedTuple):
     records: list[Record]
-    placed: list[tuple[int, Appended | Placed]]  # by the index of the call: its answer, without the offset
+    placed: list[tuple[int, Appended | ActionPlaced]]  # by the index of the call: its answer, without the offset
     outcomes: list[Outcome]
     changed: dict[str, int]
 
@@ -200,7 +211,7 @@ class PartitionWriter(CommitThread[_Call]):
             if type(answer) is Appended:
                 outcomes[index] = Appended(answer.first, answer.last, partition, offset)
             else:
-                outcomes[index] = Placed(partition, offset, answer.to)  # type: ignore[union-attr]
+                outcomes[index] = ActionPlaced(partition, offset, answer.to)  # type: ignore[union-attr]
         for index, first in enumerate(outcomes):
             if type(first) is _Same:
                 outcomes[index] = _again(outcomes[first.index])
@@ -219,7 +230,7 @@ class PartitionWriter(CommitThread[_Call]):
     def _number(self, waiting: Sequence[_Call], known: int) -> _Numbered:
         """The records of the calls, numbered by what is known below `known`, and the outcome of calls that write none."""
         records: list[Record] = []
-        placed: list[tuple[int, Appended | Placed]] = []
+        placed: list[tuple[int, Appended | ActionPlaced]] = []
         outcomes: list[Outcome] = [None] * len(waiting)
         changed: dict[str, int] = {}  # -1: the journal is changed, and its last number not known
         lasts, ending, exact = self._lasts, self._ending, self._log.exact
@@ -278,7 +289,7 @@ class PartitionWriter(CommitThread[_Call]):
         draft: DeleteDraft | PurgeDraft | MarkDraft,
         index: int,
         records: list[Record],
-        placed: list[tuple[int, Appended | Placed]],
+        placed: list[tuple[int, Appended | ActionPlaced]],
         *,
         changed: dict[str, int],
         known: int,
@@ -288,7 +299,7 @@ class PartitionWriter(CommitThread[_Call]):
         id = draft.id
         if type(draft) is MarkDraft:
             records.append(write_record(id, Mark(draft.mark, *self._by)))
-            placed.append((index, Placed(0, 0)))
+            placed.append((index, ActionPlaced(0, 0)))
             return
         if last < 0:
             last = self._load(id, known)
@@ -298,11 +309,11 @@ class PartitionWriter(CommitThread[_Call]):
         if type(draft) is DeleteDraft:
             to = min(draft.to, last)
             records.append(write_record(id, Delete(to, *self._by)))
-            placed.append((index, Placed(0, 0, to)))
+            placed.append((index, ActionPlaced(0, 0, to)))
             changed[id] = last
         else:
             records.append(write_record(id, Purge(*self._by)))
-            placed.append((index, Placed(0, 0)))
+            placed.append((index, ActionPlaced(0, 0)))
             changed[id] = 0
 
     def _load(self, id: str, known: int) -> int:
