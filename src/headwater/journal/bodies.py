@@ -110,11 +110,7 @@ def body_of(
 
 def send_append(body: AppendBody) -> bytes:
     """The JSON of a body, without what is left out."""
-    given = {
-        name: value
-        for name in AppendBody.__struct_fields__
-        if (value := getattr(body, name)) not in (None, [], {}, msgspec.UNSET)
-    }
+    given = {name: value for name in AppendBody.__struct_fields__ if (value := getattr(body, name)) not in (None, [], {}, msgspec.UNSET)}
     given["events"] = [
         {name: value for name in EventBody.__struct_fields__ if (value := getattr(event, name)) is not None and value != []}
         for event in body.events

@@ -232,7 +232,7 @@ class PartitionWriter(CommitThread[_Call]):
         records: list[Record] = []
         placed: list[tuple[int, Appended | ActionPlaced]] = []
         outcomes: list[Outcome] = [None] * len(waiting)
-        changed: dict[str, int] = {}  # -1: the journal is changed, and its last number not known
+        changed: dict[str, int] = {}  # the last number; -1 - n: it is not known, and the batch has given n
         lasts, ending, exact = self._lasts, self._ending, self._log.exact
         pending: dict[tuple[str, str], tuple[str, int]] = {}
         for index, (draft, condition, _) in enumerate(waiting):
@@ -257,18 +257,18 @@ class PartitionWriter(CommitThread[_Call]):
                         if not exact:
                             raise _not_exact(id)
                         if last < 0:
-                            last = self._load(id, known)
+                            last = self._load(id, known, last)
                         if expected != last:
                             raise wrong_expected(id, expected, last)
                 first = draft.first
                 if first:
                     newest = draft.last
-                    after = max(last, newest) if last >= 0 else -1
+                    after = max(last, newest) if last >= 0 else min(last, -newest - 1)
                 else:
                     if not exact:
                         raise _not_exact(id)
                     if last < 0:
-                        last = self._load(id, known)
+                        last = self._load(id, known, last)
                     first = last + 1
                     newest = after = last + draft.count
                     if newest > MAX_SEQ_NR:
@@ -302,7 +302,7 @@ class PartitionWriter(CommitThread[_Call]):
             placed.append((index, ActionPlaced(0, 0)))
             return
         if last < 0:
-            last = self._load(id, known)
+            last = self._load(id, known, last)
         if not last:
             changed.setdefault(id, 0)  # where another process creates it meanwhile, this is to be looked at again
             return
@@ -316,10 +316,10 @@ class PartitionWriter(CommitThread[_Call]):
             placed.append((index, ActionPlaced(0, 0)))
             changed[id] = 0
 
-    def _load(self, id: str, known: int) -> int:
-        """The last number of a journal of which nothing is known here."""
+    def _load(self, id: str, known: int, given: int) -> int:
+        """The last number of a journal of which nothing is known here but what the batch has given it."""
         last = self._lasts[id] = self._log.last_number(id, known)
-        return last
+        return max(last, -given - 1)
 
     def _same(
         self, draft: PlainDraft | AppendDraft, condition: Condition, pending: dict[tuple[str, str], tuple[str, int]], known: int

@@ -115,7 +115,8 @@ async def test_events_are_numbered_and_come_back_as_they_were_given(alice: Journ
     assert [one.tags, set(two.tags), three.tags] == [("all",), {"a", "b", "all"}, ("all",)]
     assert (one.timestamp, one.partition, one.offset, one.headers, one.metadata) == (START, placed.partition, 0, {}, None)
     assert (four.headers, four.metadata, four.header_metadata) == ({"trace": "7"}, {"m": 1}, ["h"])
-    assert one.origin and one.version
+    assert one.origin
+    assert one.version
     head = await alice.head()
     assert head is not None
     assert (head.seq_nr, head.delete_to, head.expire_after, head.expire_on) == (4, 0, "1d", "2027-01-16")
