@@ -56,7 +56,7 @@ class JournalStoreContract(JournalStoreActions, JournalStoreSplits):
         assert copy.apply(history.change(0, 3))
         before = digest_of(copy)
         for start, end in ((4, 6), (2, 5), (0, 4)):
-            with pytest.raises(Conflict, match="plan|do not follow"):
+            with pytest.raises(Conflict, match="do not follow"):
                 copy.apply(history.change(start, end))
         assert not copy.apply(history.change(1, 2))
         assert digest_of(copy) == before
@@ -192,7 +192,7 @@ class JournalStoreContract(JournalStoreActions, JournalStoreSplits):
             assert head is not None
             batches = [[row.seq_nr for row in rows] for rows in view.rows("a", head, 1, batch=4)]
             assert [len(batch) for batch in batches] == [4, 4, 4, 4, 4, 1]
-            assert sum(batches, []) == list(range(1, 22))
+            assert [number for batch in batches for number in batch] == list(range(1, 22))
             assert list(view.rows("a", head, 22)) == []
             assert list(view.rows("a", head, 5, 4)) == []
         assert numbers(sized, "a", 5, 8) == [5, 6, 7, 8]
