@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -104,6 +105,34 @@ def stop(session: SparkSession, *, metrics: SparkMetrics | None = None) -> None:
     session.stop()
     if metrics is not None:
         metrics.session_up = False
+
+
+def end_java(seconds: float = 10.0) -> None:
+    """End this process's session and its Java process, whose memory a stopped session keeps. A later `session` starts another one.
+
+    For processes that headwater started for itself: other code of this process may use the same Java.
+    """
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext
+
+    found = running()
+    if found is not None:
+        found.stop()
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    if process.stdin is not None:
+        process.stdin.close()  # Java ends when the pipe does
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def attach(session: SparkSession) -> None:
