@@ -16,10 +16,10 @@ from collections.abc import Iterator
 import msgspec
 
 from headwater.core.errors import UnknownTopic
+from headwater.journal.names import control_topic
 from headwater.log import Log
 from headwater.log.record import Record
 
-PREFIX = "control-"
 PART = "journal"
 _CHUNK = 1000
 
@@ -79,11 +79,6 @@ class PartitionControl(msgspec.Struct, frozen=True):
 
 NOTHING = PartitionControl()
 _kind = msgspec.json.Decoder(Decision)
-
-
-def control_topic(topic: str) -> str:
-    """The name of the control topic of a topic of journals."""
-    return PREFIX + topic
 
 
 def decision_of(record: Record) -> Decision | None:

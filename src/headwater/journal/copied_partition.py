@@ -108,7 +108,8 @@ class CopiedPartition:
 
     def settle(self, outcome: PartitionOutcome, now: float, random: Random) -> None:
         """Take over what a round has done."""
-        self.pointer = max(self.pointer, outcome.pointer)
+        if outcome.pointer is not None:
+            self.pointer = outcome.pointer
         self.timestamp = outcome.timestamp or self.timestamp
         if outcome.records:
             self._attempts = 0

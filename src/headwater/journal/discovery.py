@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headwater.core.errors import Damaged, UnknownTopic
+from headwater.journal.names import is_journal_topic
 from headwater.log import Log
 
 
@@ -41,7 +42,7 @@ class Discovery:
 
     def look(self) -> TopicChanges:
         """Read the list of topics. Errors: those of the log; then `topics` is as it was."""
-        names = [name for name in self._log.topic_names() if name.startswith(self._prefixes)]
+        names = [name for name in self._log.topic_names() if is_journal_topic(name, self._prefixes)]
         damaged: dict[str, str] = {}
         found: dict[str, JournalTopic] = {}
         for name in names:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from headwater.core.clock import Clock
+from headwater.core.errors import BadConfig, Cancelled, HeadwaterError, Unavailable, Unsupported
 from headwater.core.settings import Settings, SparkSettings
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask, copy_partition
 from headwater.journal.settings import JOURNAL_SECTION
@@ -32,6 +33,7 @@ RoundEngine = Literal["here", "spark"]
 SMALL = 20_000
 _MEANWHILE = 20_000  # records of a partition that this process copies at once while Spark starts
 _STARTING = 0.05  # seconds between two looks whether Spark is up
+_WITHOUT = 60.0  # seconds until the next try to start a Spark that has failed
 _IDLE = 60.0  # seconds without a job after which Spark is stopped, where small rounds need none
 _IDLE_ALWAYS = 600.0  # the same where every round is a job, and the next record would wait for Spark's start
 
@@ -85,9 +87,14 @@ class Rounds:
         self._stopping, self._ends_java = stopping or threading.Event(), ends_java
         self._spark = self._lazy()
         self._job_at = clock.monotonic()  # when the last job ended
+        self._without_until = 0.0
+        self.spark_problem = ""
+        """Why records that are Spark's to copy are copied here; empty where nothing is wrong."""
 
     def choose(self, count: int) -> Place:
         """Where to copy so many records now. Errors: those of starting Spark."""
+        if self._small and self._clock.monotonic() < self._without_until:
+            return Place.HERE if count < self._small else Place.MEANWHILE
         where = place(count, self._spark, least=self._small)
         while where is Place.MEANWHILE and not self._small and not self._stopping.is_set():
             self._clock.wait(self._stopping, _STARTING)  # every round is a job: wait for Spark
@@ -97,12 +104,21 @@ class Rounds:
     def run(self, tasks: Sequence[PartitionTask], where: Place, pointers: Sequence[int]) -> RoundOutcome:
         """One round. `pointers`: those of the tasks' partitions, for the length of the tasks.
 
-        Errors: `Unavailable`, `Cancelled` and `Unsupported` of Spark. Errors of one partition are in its outcome.
+        Where Spark fails as a whole, this process copies a share, and tries Spark again after a minute; `spark_problem` says why.
+        Errors: `Cancelled`; where every round is a job, those of Spark as a whole. Errors of one partition are in its outcome.
         """
         began = self._clock.monotonic()
         if where is Place.SPARK:
-            outcomes = self._job(tasks, pointers)
-        else:
+            try:
+                outcomes = self._job(tasks, pointers)
+            except Cancelled:
+                raise
+            except (Unavailable, Unsupported, BadConfig) as error:
+                self._lose(error)
+                if not self._small:
+                    raise
+                where = Place.MEANWHILE
+        if where is not Place.SPARK:
             if where is Place.MEANWHILE:
                 tasks = [
                     msgspec.structs.replace(task, end=min(task.end, pointer + 1 + _MEANWHILE))
@@ -132,6 +148,14 @@ class Rounds:
         if started and self._ends_java:
             end_java()
 
+    def _lose(self, error: HeadwaterError) -> None:
+        """Spark is gone: forget its session, so that the next try starts another one."""
+        self.spark_problem, self._without_until = f"{error.message} {error.hint}".strip(), self._clock.monotonic() + _WITHOUT
+        self._spark.close()
+        if self._ends_java:
+            end_java()
+        self._spark = self._lazy()
+
     def _lazy(self) -> LazySpark:
         return LazySpark(self._log.address, self._settings, name="headwater journals")
 
@@ -147,6 +171,7 @@ class Rounds:
             tables = self._spark.runner().run(ranges, worker, schema=result_schema(), cancel=self._stopping)
         finally:
             self._job_at = self._clock.monotonic()
+        self.spark_problem = ""
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=PartitionOutcome) for table in tables]
 
 

@@ -13,14 +13,15 @@ import msgspec
 
 from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, UnreadableRecord
 from headwater.journal.change import Pointer
-from headwater.journal.range_fold import fold_range
+from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
 from headwater.journal.store import JournalStore, PartitionStore
 from headwater.log import Log
-from headwater.log.record import Record
 
 RECORDS = 20_000
 """The most records that one change holds, so that memory stays flat however long the range is."""
 BYTES = 32 << 20
+_FEW = 500  # records that are cheaper to read one by one than as columns
+_FIRST_ROWS, _MOST_ROWS = 1000, 8192  # of one batch of columns
 _TIMES = 5  # how often a task plans anew because another one has moved the pointer
 
 
@@ -49,11 +50,11 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task did. `pointer`: of the store when it ended. `records`: how many offsets this call has copied."""
+    """What a task did. `pointer`: of the store when it ended; None: the store did not say. `records`: how many offsets this call has copied."""
 
     topic: str
     partition: int
-    pointer: int
+    pointer: int | None
     records: int = 0
     journals: int = 0
     timestamp: int = 0  # of the newest record that was copied, milliseconds; 0: none was
@@ -84,7 +85,7 @@ def copy_partition(
     return PartitionOutcome(
         topic=task.topic,
         partition=task.partition,
-        pointer=copying.pointer.offset,
+        pointer=copying.pointer.offset if copying.known else None,
         records=copying.copied,
         journals=copying.journals,
         timestamp=copying.timestamp,
@@ -103,11 +104,11 @@ class _Copying:
 
     def __init__(self, log: Log, task: PartitionTask, records: int, max_bytes: int) -> None:
         self._log, self._task, self._records, self._bytes = log, task, records, max_bytes
-        self.pointer = Pointer(-1)
+        self.pointer, self.known, self._rows = Pointer(-1), False, _FIRST_ROWS
         self.copied = self.journals = self.timestamp = 0
 
     def run(self, store: PartitionStore, stopped: Callable[[], bool]) -> None:
-        self.pointer, conflicts = store.pointer(), 0
+        self.pointer, self.known, conflicts = store.pointer(), True, 0
         while self.pointer.offset + 1 < self._task.end and not stopped():
             try:
                 moved = self._apply(store)
@@ -122,18 +123,10 @@ class _Copying:
     def _apply(self, store: PartitionStore) -> bool:
         """Fold and apply the next records. False: the pointer is not where it was."""
         task, start = self._task, self.pointer.offset + 1
-        found = self._read(start)
-        end = (found[-1].offset or 0) + 1 if found else task.end  # nothing up to the end: compacted, or the brokers' own records
-        folded = fold_range(
-            topic=task.topic,
-            partition=task.partition,
-            generation=task.generation,
-            start=start,
-            end=end,
-            records=found,
-            epoch=self.pointer.epoch,
-            skip=task.skip,
-        )
+        try:
+            folded = self._fold(start, min(task.end, start + self._records))
+        except OffsetGone as error:
+            raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error
         change = folded.change
         if change.end > change.start:
             if not store.apply(change):
@@ -146,17 +139,45 @@ class _Copying:
             raise folded.poison
         return True
 
-    def _read(self, start: int) -> list[Record]:
-        """Records from `start` on, below the task's end. Errors: `LogGap` where the log begins behind `start`."""
+    def _fold(self, start: int, end: int) -> FoldedRange:
+        """Fold [start, end), or the beginning of it that is no larger than the bound on bytes."""
         task = self._task
-        try:
-            limit = min(self._records, task.end - start)
-            found = self._log.read(task.topic, task.partition, start, limit=limit, max_bytes=self._bytes)
-        except OffsetGone as error:
-            raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error
-        while found and (found[-1].offset or 0) >= task.end:
-            found.pop()
-        return found
+        if end - start <= _FEW:
+            found = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=self._bytes)
+            while found and (found[-1].offset or 0) >= end:
+                found.pop()
+            whole = not found or len(found) == end - start
+            end = end if whole else (found[-1].offset or 0) + 1  # a short answer may end at the bound on bytes: ask for the rest anew
+            return fold_range(
+                topic=task.topic,
+                partition=task.partition,
+                generation=task.generation,
+                start=start,
+                end=end,
+                records=found,
+                epoch=self.pointer.epoch,
+                skip=task.skip,
+            )
+        batches, size = [], 0
+        for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > self._bytes:
+                end = batch.column("offset")[-1].as_py() + 1
+                break
+        count = sum(batch.num_rows for batch in batches)
+        if count:
+            self._rows = max(1, min(_MOST_ROWS, self._bytes * count // max(size, 1)))  # of the next batch: large records come in small ones
+        return fold_batches(
+            topic=task.topic,
+            partition=task.partition,
+            generation=task.generation,
+            start=start,
+            end=end,
+            batches=batches,
+            epoch=self.pointer.epoch,
+            skip=task.skip,
+        )
 
 
 def gap(topic: str, partition: int, wanted: int, start: int) -> LogGap:

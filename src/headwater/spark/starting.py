@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -115,14 +115,18 @@ def end_java(seconds: float = 10.0) -> None:
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     found = running()
     if found is not None:
-        found.stop()
+        with suppress(Exception):  # py4j raises many kinds of a process that is gone
+            found.stop()
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    SparkContext._active_spark_context, SparkSession._instantiatedSession = None, None
     if gateway is None:
         return
-    gateway.shutdown()
+    with suppress(Exception):
+        gateway.shutdown()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is None:
         return
