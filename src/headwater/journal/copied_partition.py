@@ -21,6 +21,7 @@ class CopiedPartition:
     """One partition of one generation of a topic. Not safe for several threads; `arrived` is called by any."""
 
     def __init__(self, topic: JournalTopic, partition: int) -> None:
+        self._topic = topic
         self.topic, self.partition, self.generation = topic.name, partition, topic.generation
         self.pointer = -1
         self.timestamp = 0  # of the newest record that is copied, milliseconds; 0: none was since the start
@@ -77,11 +78,12 @@ class CopiedPartition:
             copy.clear()
             self.note = "The topic was deleted and created again: its copy is made anew."
             pointer = copy.pointer()
-        if self._control.remade >= 0 and store.setting(self._setting()) != self._decision():
+        if remake_pending(store, self._topic, self.partition, self._control):
             if bounds.start > 0:
                 raise gap(self.topic, self.partition, 0, bounds.start)
             copy.clear()
-            store.set_setting(self._setting(), self._decision())  # after it is cleared: a death in between clears it once more
+            decision = f"{self.generation}/{self._control.remade}"
+            store.set_setting(remade_setting(self.topic, self.partition), decision)  # then: a death in between clears it once more
             self.note = "An operator wants the copy made anew."
             pointer = copy.pointer()
         if pointer.offset + 1 < bounds.start:
@@ -137,15 +139,12 @@ class CopiedPartition:
         self.retry_at = now + pause * random.uniform(0.5, 1.0)  # so that partitions do not all ask a store again at one moment
         self._attempts += 1
 
-    # -- the store's note of the newest decision that it has followed -----------------------------------------
-
-    def _setting(self) -> str:
-        return remade_setting(self.topic, self.partition)
-
-    def _decision(self) -> str:
-        return f"{self.generation}/{self._control.remade}"
-
 
 def remade_setting(topic: str, partition: int) -> str:
     """The setting of a store that names the newest decision for which a partition's copy was made anew."""
     return f"headwater/remade/{topic}/{partition}"
+
+
+def remake_pending(store: JournalStore, topic: JournalTopic, partition: int, control: PartitionControl) -> bool:
+    """Whether a partition's copy is to be made anew, and is not yet."""
+    return control.remade >= 0 and store.setting(remade_setting(topic.name, partition)) != f"{topic.generation}/{control.remade}"

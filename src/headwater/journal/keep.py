@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.journal.control import PART
+from headwater.journal.control import PART, ControlLog
+from headwater.journal.copied_partition import remake_pending
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.store import JournalStore
 from headwater.log import Log
@@ -28,13 +29,15 @@ class KeptLog(msgspec.Struct, frozen=True, kw_only=True):
 def delete_copied(log: Log, store: JournalStore, topic: JournalTopic, *, keep: int, now: int, dry_run: bool = False) -> list[KeptLog]:
     """Delete the records of a topic that are copied and older than `keep` milliseconds; 0 keeps everything. `now`: milliseconds.
 
-    A partition whose copy is of another generation of the topic, or has no pointer, loses nothing. Errors: those of the store and the log;
+    A partition whose copy is of another generation of the topic, or is to be made anew, loses nothing. Errors: those of the store and the log;
     partitions that were done by then stay so.
     """
     found: list[KeptLog] = []
+    control = ControlLog(log, topic.name)
+    control.look()
     for partition in range(topic.partitions) if keep > 0 else ():
         copy = store.partition(topic.name, partition, topic.generation, create=False)
-        if copy is None:
+        if copy is None or remake_pending(store, topic, partition, control.partition(topic.generation, partition)):
             continue
         before = log.bounds(topic.name, partition).start
         durable = copy.checkpoint()  # a pointer that a loss of power takes back must not have let its records go
