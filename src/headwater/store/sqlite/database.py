@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from headwater.core.clock import Clock, SystemClock
@@ -16,7 +17,7 @@ from headwater.core.files import Files, make_dirs
 from headwater.core.files import explaining as explaining_files
 from headwater.core.mutex import ProcessMutex
 from headwater.store import Migration, Migrations, Row, Store, StoreEngine
-from headwater.store.sqlite.library import apsw_errors, close_connection, connect, explaining, prepare
+from headwater.store.sqlite.library import apsw_errors, close_connection, connect, explained, explaining, prepare
 
 if TYPE_CHECKING:
     import apsw
@@ -45,12 +46,47 @@ class SqliteStatements:
 
     def row(self, statement: str, values: Sequence[object] = ()) -> Row | None:
         """Run a statement; return its first row."""
-        rows = self.rows(statement, values)
+        rows = self.connection.execute(statement, values).fetchall()
         return rows[0] if rows else None
 
-    def many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        """Run a statement once for each row of values."""
-        self.connection.executemany(statement, rows).fetchall()
+    def many(self, statement: str, rows: Iterable[Sequence[object]]) -> list[Row]:
+        """Run a statement once for each row of values; return the rows of all of them."""
+        return self.connection.executemany(statement, rows).fetchall()
+
+
+class SqliteSnapshot(SqliteStatements):
+    """A transaction that reads, as a block. A class and not a generator: reading ten rows takes less time than three generators would."""
+
+    def __init__(self, database: Database, timeout: float) -> None:
+        self._database, self._timeout = database, timeout
+
+    def __enter__(self) -> Self:
+        self.connection = self._database.borrow_reader()
+        try:
+            self.connection.execute("begin")
+        except BaseException as error:
+            self._end(error)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None:
+            self._end(error)
+            return
+        try:
+            self.connection.execute("commit")
+        except BaseException as failure:
+            self._end(failure)
+            raise
+        self._database.return_reader(self.connection)
+
+    def _end(self, error: BaseException) -> None:
+        """Roll back, and raise an error of SQLite as one of ours."""
+        ours = explained(error, self._database.path, timeout=self._timeout) if isinstance(error, apsw_errors()) else None
+        if self._database.undone(self.connection, ours or error):
+            self._database.return_reader(self.connection)
+        if ours is not None:
+            raise ours from error
 
 
 class Database(Store):
@@ -101,24 +137,13 @@ class Database(Store):
                 with explaining(self.path, timeout=self._timeout, committing=True):
                     connection.execute("commit")
             except BaseException as error:
-                if not self._undone(connection, error):
+                if not self.undone(connection, error):
                     self._writer = None
                 raise
 
-    @contextmanager
-    def snapshot(self) -> Iterator[SqliteStatements]:
+    def snapshot(self) -> SqliteSnapshot:
         """A transaction that reads: all of its statements see one moment. It waits for nobody, and nobody waits for it."""
-        connection = self._reading()
-        try:
-            with explaining(self.path, timeout=self._timeout):
-                connection.execute("begin")
-                yield SqliteStatements(connection)
-                connection.execute("commit")
-        except BaseException as error:
-            if self._undone(connection, error):
-                self._keep(connection)
-            raise
-        self._keep(connection)
+        return SqliteSnapshot(self, self._timeout)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         with self.transaction() as transaction:
@@ -205,7 +230,8 @@ class Database(Store):
             self._writer = connection
         return self._writer
 
-    def _reading(self) -> apsw.Connection:
+    def borrow_reader(self) -> apsw.Connection:
+        """A connection that reads, for one snapshot. Give it back."""
         with self._guard:
             self._check()
             if self._idle:
@@ -219,14 +245,15 @@ class Database(Store):
             raise
         return connection
 
-    def _keep(self, connection: apsw.Connection) -> None:
+    def return_reader(self, connection: apsw.Connection) -> None:
+        """Keep a connection for the next snapshot."""
         with self._guard:
             if not self._closed and len(self._idle) < _IDLE:
                 self._idle.append(connection)
                 return
         close_connection(connection)
 
-    def _undone(self, connection: apsw.Connection, error: BaseException) -> bool:
+    def undone(self, connection: apsw.Connection, error: BaseException) -> bool:
         """Roll back; return whether the connection is reusable. After a disk error its cached pages may be wrong."""
         if not isinstance(error, Unavailable | Damaged) or isinstance(error, Timeout):
             try:

@@ -1,0 +1,254 @@
+"""The copy of one partition of journals in one SQLite file."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from msgspec import convert
+
+from headwater.core.clock import Clock
+from headwater.core.errors import Differs
+from headwater.journal.apply import check_generation, due, journal_updates
+from headwater.journal.change import EventRow, PartitionChange, Pointer
+from headwater.journal.event import MAX_SEQ_NR, Payload, PayloadKind
+from headwater.journal.head import Head
+from headwater.journal.store import PartitionStore, PartitionView
+from headwater.store import Row
+from headwater.store.sqlite.database import Database, SqliteSnapshot, SqliteStatements
+from headwater.store.statements import read_statements
+
+STATEMENTS = read_statements(Path(__file__).with_name("sqlite.sql"))
+_ROWS, _NEXT_ROWS, _HEAD, _POINTER = (STATEMENTS[name] for name in ("rows", "next_rows", "head", "pointer"))
+_KINDS = (None, PayloadKind.BINARY, PayloadKind.JSON, PayloadKind.TEXT)  # by number: a look-up costs a tenth of PayloadKind(number)
+_tags = msgspec.json.Decoder(tuple[str, ...]).decode
+_headers = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
+_json: Callable[[object], bytes] = msgspec.json.Encoder().encode
+
+
+class SqlitePartitionStore(PartitionStore):
+    """Rows, heads and the pointer change in one transaction, in which the pointer is compared, too.
+
+    A file that holds records of another generation of its topic answers `pointer`, which says so, and `clear`, which makes it an empty
+    copy of this generation; `view` and `apply` raise `Differs`. So no reader is given rows of a topic that was deleted.
+    """
+
+    def __init__(self, topic: str, partition: int, generation: str, database: Database, *, clock: Clock, segment_size: int) -> None:
+        self.topic, self.partition, self.generation = topic, partition, generation
+        self._database, self._clock, self._segment_size = database, clock, segment_size
+
+    def pointer(self) -> Pointer:
+        """As `PartitionStore.pointer`. Errors: `Differs` where the file is another partition's."""
+        with self._database.snapshot() as snapshot:
+            return self.stored_pointer(snapshot) or Pointer(-1)
+
+    def view(self) -> SqlitePartitionView:
+        return SqlitePartitionView(self, self._database.snapshot())
+
+    def apply(self, change: PartitionChange) -> bool:
+        with self._database.transaction() as transaction:
+            pointer = self.stored_pointer(transaction)
+            if not due(change, pointer or Pointer(-1)):
+                return False
+            if change.journals:
+                self._apply_journals(transaction, change)
+            now = self._clock.now_ms()
+            if pointer is None:
+                place = (self.topic, self.partition, change.end - 1, change.generation, change.epoch, now, now)
+                transaction.rows(STATEMENTS["insert_pointer"], place)
+            else:
+                transaction.rows(STATEMENTS["move_pointer"], (change.end - 1, change.epoch, now))
+        return True
+
+    def checkpoint(self) -> Pointer:
+        """As `PartitionStore.checkpoint`. Errors: `Timeout` while a reader holds an old view."""
+        pointer = self.pointer()  # before the checkpoint: what is applied meanwhile may not be synced
+        self._database.checkpoint()
+        return pointer
+
+    def clear(self) -> None:
+        with self._database.transaction() as transaction:
+            self.stored_pointer(transaction)
+            for name in ("delete_all_rows", "delete_heads", "delete_pointer"):
+                transaction.rows(STATEMENTS[name])
+            now = self._clock.now_ms()
+            # The generation is noted, so that a late task of the deleted topic finds a file that is no longer its own.
+            transaction.rows(STATEMENTS["insert_pointer"], (self.topic, self.partition, -1, self.generation, 0, now, now))
+
+    def _apply_journals(self, transaction: SqliteStatements, change: PartitionChange) -> None:
+        keys: dict[str, int] = {}
+        heads: dict[str, Head] = {}
+        for id, key, *columns in transaction.many(STATEMENTS["stored_head"], [(journal.id,) for journal in change.journals]):
+            keys[id], heads[id] = key, _head(self.partition, columns)
+        [(last_key,)] = transaction.rows(STATEMENTS["last_key"])
+        rows: list[tuple[int, tuple[EventRow, ...]]] = []
+        made: list[Row] = []
+        moved: list[Row] = []
+        gone: list[Row] = []
+        deleted: list[Row] = []
+        for update in journal_updates(change, heads, segment_size=self._segment_size):
+            head = update.head
+            if update.stored is None:
+                if head is None:
+                    continue
+                key = last_key = last_key + 1
+                made.append((key, update.id, *_head_columns(head)))
+            else:
+                key = keys[update.id]
+                if update.purges:
+                    deleted.append((key, MAX_SEQ_NR))
+                elif update.delete_to:
+                    deleted.append((key, update.delete_to))
+                if head is None:
+                    gone.append((key,))
+                else:
+                    moved.append((key, *_head_columns(head)))
+            if update.rows:
+                rows.append((key, update.rows))
+        # Rows that go, before those that come: a journal that is purged and appended to keeps its key.
+        for name, values in (
+            ("delete_rows", deleted),
+            ("delete_head", gone),
+            ("insert_head", made),
+            ("update_head", moved),
+        ):
+            if values:
+                transaction.many(STATEMENTS[name], values)
+        if rows:
+            transaction.many(STATEMENTS["insert_row"], _row_columns(rows))
+
+    def stored_pointer(self, statements: SqliteStatements) -> Pointer | None:
+        """The pointer inside a transaction. Errors: `Differs` where the file is another partition's."""
+        row = statements.row(_POINTER)
+        if row is None:
+            return None
+        topic, partition, offset, generation, epoch, created, updated = row
+        if topic != self.topic or partition != self.partition:
+            raise Differs(
+                f"{self._database.path} is the copy of {topic}/{partition}, not of {self.topic}/{self.partition}.",
+                hint="Two names that differ in capital letters need a disk that tells them apart; a file keeps its name.",
+            )
+        return Pointer(offset, created, updated, generation, epoch)
+
+
+class SqlitePartitionView(PartitionView):
+    """A transaction that reads, as a block."""
+
+    def __init__(self, store: SqlitePartitionStore, snapshot: SqliteSnapshot) -> None:
+        self._store, self._partition, self._snapshot = store, store.partition, snapshot
+
+    def __enter__(self) -> Self:
+        snapshot = self._snapshot.__enter__()
+        try:
+            self.pointer = self._store.stored_pointer(snapshot) or Pointer(-1)
+            if self.pointer.generation != self._store.generation:
+                check_generation(self.pointer, self._store.topic, self._partition, self._store.generation)
+        except BaseException as error:
+            snapshot.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._snapshot.__exit__(kind, error, trace)
+
+    def head(self, id: str) -> Head | None:
+        row = self._snapshot.row(_HEAD, (id,))
+        return None if row is None else _head(self._partition, row)
+
+    def rows(self, id: str, head: Head, start: int, stop: int | None = None, *, batch: int = 1000) -> Iterator[list[EventRow]]:
+        first, last = max(start, (head.delete_to or 0) + 1), MAX_SEQ_NR if stop is None else stop
+        found = self._snapshot.rows(f"{_ROWS} {batch:d}", (id, first, last))
+        while found:
+            yield _event_rows(found, self._partition, head.record_id)
+            if len(found) < batch:
+                return
+            seq_nr, _, offset, *_, rowid = found[-1]
+            found = self._snapshot.rows(f"{_NEXT_ROWS} {batch:d}", (id, seq_nr, last, seq_nr, offset, rowid))
+
+    def ids(self, after: str | None = None, limit: int = 1000) -> list[str]:
+        return [id for (id,) in self._page("ids", after, limit)]
+
+    def heads(self, after: str | None = None, limit: int = 1000) -> list[tuple[str, Head]]:
+        return [(id, _head(self._partition, columns)) for id, *columns in self._page("heads", after, limit)]
+
+    def _page(self, name: str, after: str | None, limit: int) -> list[Row]:
+        if after is None:
+            return self._snapshot.rows(STATEMENTS[f"first_{name}"], (limit,))
+        return self._snapshot.rows(STATEMENTS[name], (after, limit))
+
+
+def _event_rows(found: list[Row], partition: int, record_id: uuid.UUID | None) -> list[EventRow]:
+    """One expression for each row: this is where reading spends its time."""
+    return [
+        EventRow(
+            seq_nr,
+            timestamp,
+            partition,
+            offset,
+            origin,
+            version,
+            record_id,
+            _tags(tags) if tags else (),
+            metadata,
+            Payload(_KINDS[kind], payload) if kind else None,  # type: ignore[arg-type]
+            _headers(headers) if headers else (),
+        )
+        for seq_nr, timestamp, offset, origin, version, tags, metadata, kind, payload, headers, _ in found
+    ]
+
+
+def _row_columns(journals: list[tuple[int, tuple[EventRow, ...]]]) -> Iterator[Row]:
+    """The columns of each row, one at a time: a list of all of them would only make work for the garbage collector."""
+    for key, rows in journals:
+        for row in rows:
+            payload = row.payload
+            yield (
+                key,
+                row.seq_nr,
+                row.offset,
+                row.timestamp,
+                row.origin,
+                row.version,
+                _json(row.tags).decode() if row.tags else None,
+                row.metadata,
+                payload.kind if payload else None,
+                payload.data if payload else None,
+                _json(row.headers).decode() if row.headers else None,
+            )
+
+
+def _head(partition: int, columns: Sequence[Any]) -> Head:
+    offset, segment_size, seq_nr, delete_to, created, updated, expire_after, expire_on, record_id, origin = columns
+    return Head(
+        partition,
+        offset,
+        segment_size,
+        seq_nr,
+        delete_to,
+        created,
+        updated,
+        expire_after,
+        date.fromisoformat(expire_on) if expire_on else None,
+        convert(record_id, uuid.UUID) if record_id else None,
+        origin,
+    )
+
+
+def _head_columns(head: Head) -> Row:
+    return (
+        head.offset,
+        head.segment_size,
+        head.seq_nr,
+        head.delete_to,
+        head.created,
+        head.updated,
+        head.expire_after,
+        head.expire_on.isoformat() if head.expire_on else None,
+        head.record_id.int.to_bytes(16) if head.record_id else None,
+        head.origin,
+    )
