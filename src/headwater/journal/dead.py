@@ -110,9 +110,7 @@ def quarantine(log: Log, topic: JournalTopic, partition: int, offset: int, *, wh
         control.append(
             Quarantine(generation=topic.generation, partition=partition, offset=offset, error=error.message, why=why.strip(), who=who)
         )
-    return DeadRecord(
-        topic=topic.name, partition=partition, offset=offset, error=error.message, quarantined=True, why=why.strip(), who=who
-    )
+    return DeadRecord(topic=topic.name, partition=partition, offset=offset, error=error.message, quarantined=True, why=why.strip(), who=who)
 
 
 def retry(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: str = "", who: str = "") -> bool:
@@ -176,6 +174,4 @@ def _record(log: Log, topic: JournalTopic, partition: int, offset: int) -> Recor
 
 def _unreadable(topic: JournalTopic, partition: int, record: Record) -> UnreadableRecord | None:
     at = record.offset or 0
-    return fold_range(
-        topic=topic.name, partition=partition, generation=topic.generation, start=at, end=at + 1, records=[record]
-    ).poison
+    return fold_range(topic=topic.name, partition=partition, generation=topic.generation, start=at, end=at + 1, records=[record]).poison

@@ -59,7 +59,7 @@ class ReplicatorLoop:
         stopping: threading.Event | None = None,
     ) -> None:
         self._log, self._store, self._rounds, self._discovery = log, store, rounds, discovery
-        self._clock, self._random, self._lock, self._pause = clock, random, lock, pause
+        self._clock, self._random, self.lock, self._pause = clock, random, lock, pause
         self._report, self._copied = report, copied
         self._stopping = stopping or threading.Event()
         self._wake = threading.Event()
@@ -69,7 +69,7 @@ class ReplicatorLoop:
         self._controls: dict[str, ControlLog] = {}
         self._control_watches: dict[str, Watching] = {}
         self._waiting: set[PartitionKey] = set()  # partitions that are tried again later
-        self._look_at = self._round_at = self._spark_at = -1.0
+        self._look_at = self._round_at = -1.0
         self._failures = 0
         self._active = lock is None
         self._removed: set[str] = set()
@@ -103,8 +103,8 @@ class ReplicatorLoop:
         """Close watches, end Spark, let another process replicate."""
         self._forget_all()
         self._rounds.close()
-        if self._lock is not None:
-            self._lock.release()
+        if self.lock is not None:
+            self.lock.release()
 
     def step(self) -> bool:
         """Look, run one round where there is something to copy, or wait for it. Returns whether a round was run."""
@@ -112,7 +112,9 @@ class ReplicatorLoop:
         try:
             if self._clock.monotonic() >= self._look_at or self._decided.is_set():
                 self.look()
-            outcome = self._round()
+            if self._arrived:
+                self._gather()
+            outcome = self.round()
             if self._problem:
                 self._failures, self._problem, self._news = 0, "", True
         except Cancelled:
@@ -126,9 +128,13 @@ class ReplicatorLoop:
         return outcome is not None
 
     def catch_up(self) -> bool:
-        """Run rounds until everything that the log held at the beginning is copied; False where a problem keeps some of it."""
+        """Run rounds until everything that the log held at the beginning is copied; False where a problem keeps some of it.
+
+        Errors: those of the log or of Spark as a whole.
+        """
         self.look()
         ends = {place: partition.end() for place, partition in self._partitions.items()}
+        self.round()
         while not self._stopping.is_set():
             behind = [one for place, one in self._partitions.items() if place in ends and one.pointer + 1 < ends[place]]
             if not behind:
@@ -137,7 +143,7 @@ class ReplicatorLoop:
                 return False
             for one in behind:
                 self._queue(one)
-            self.step()
+            self.round()
         return False
 
     # -- 1. find topics and partitions --------------------------------------------------------------------------
@@ -224,7 +230,7 @@ class ReplicatorLoop:
 
     # -- 2. one round -------------------------------------------------------------------------------------------
 
-    def _round(self) -> RoundOutcome | None:
+    def round(self) -> RoundOutcome | None:
         """Copy what has arrived. None: there was nothing. Errors: those of Spark as a whole."""
         chosen = self._due()
         if not chosen:
@@ -249,7 +255,6 @@ class ReplicatorLoop:
             return None
         try:
             where = self._rounds.choose(sum(partition.end() - partition.pointer - 1 for partition in partitions))
-            self._gather(where)
             outcome = self._rounds.run(tasks, where, pointers)
         except BaseException:
             for partition in partitions:
@@ -258,8 +263,6 @@ class ReplicatorLoop:
         finally:
             now = self._clock.monotonic()
             self._round_at = now
-        if outcome.engine == "spark":
-            self._spark_at = now
         for partition, done in zip(partitions, outcome.partitions, strict=True):
             partition.settle(done, now, self._random)
             self._settled(partition)
@@ -285,11 +288,11 @@ class ReplicatorLoop:
                     due[place] = partition
         return list(due.values())
 
-    def _gather(self, where: Place) -> None:
+    def _gather(self) -> None:
         """The first record after a rest is copied at once; those of a stream go together."""
-        last, least = (self._spark_at, self._pause) if where is Place.SPARK else (self._round_at, _GATHER)
-        rest = last + least - self._clock.monotonic() if last >= 0 else 0.0
-        if rest > 0:
+        least = self._pause if self._last is not None and self._last.engine == "spark" else _GATHER
+        rest = self._round_at + least - self._clock.monotonic()
+        if self._round_at >= 0 and rest > 0:
             self._clock.wait(self._stopping, rest)
 
     def _settled(self, partition: CopiedPartition) -> None:
@@ -325,15 +328,15 @@ class ReplicatorLoop:
 
     def _leads(self) -> bool:
         """Whether this process is the one that replicates."""
-        if self._lock is None:
+        if self.lock is None:
             return True
-        if self._active and self._lock.lost:
-            self._lock.release()
+        if self._active and self.lock.lost:
+            self.lock.release()
             self._forget_all()
             self._active = False
         if not self._active:
             try:
-                self._active = self._lock.take()
+                self._active = self.lock.take()
             except HeadwaterError as error:
                 self._fail(error)
         return self._active

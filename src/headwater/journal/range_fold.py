@@ -180,9 +180,7 @@ class _RangeFold:
             self._timestamp = timestamp or self._timestamp
         return None
 
-    def _add(
-        self, offset: int, timestamp: int, key: bytes, value: bytes | None, header: bytes, users: tuple[tuple[str, str], ...]
-    ) -> None:
+    def _add(self, offset: int, timestamp: int, key: bytes, value: bytes | None, header: bytes, users: tuple[tuple[str, str], ...]) -> None:
         """Adds one record. Errors: `UnreadableRecord`, before anything is changed."""
         action = read_action(header)
         if type(action) is Append:

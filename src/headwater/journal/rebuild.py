@@ -39,9 +39,7 @@ class RebuildProgress(msgspec.Struct, frozen=True):
         return self.done >= self.total and self.begun == self.partitions
 
 
-def request_rebuild(
-    log: Log, topic: JournalTopic, *, partitions: Sequence[int] = (), why: str = "", who: str = ""
-) -> RebuildRequest:
+def request_rebuild(log: Log, topic: JournalTopic, *, partitions: Sequence[int] = (), why: str = "", who: str = "") -> RebuildRequest:
     """Decide that the copies of these partitions, of all without a list, are made anew.
 
     Errors: `LogGap` where the log of one of them no longer begins at 0; `UnknownPartition`. Then nothing is decided about any.

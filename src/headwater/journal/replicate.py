@@ -98,7 +98,7 @@ class Rounds:
         where = place(count, self._spark, least=self._small)
         while where is Place.MEANWHILE and not self._small and not self._stopping.is_set():
             self._clock.wait(self._stopping, _STARTING)  # every round is a job: wait for Spark
-            where = place(count, self._spark)
+            where = place(count, self._spark, least=0)
         return where
 
     def run(self, tasks: Sequence[PartitionTask], where: Place, pointers: Sequence[int]) -> RoundOutcome:
@@ -130,7 +130,11 @@ class Rounds:
 
     def rest(self) -> bool:
         """Stop Spark where it has had nothing to do for long; whether that was done."""
-        if not self._ends_java or not self._spark.started or self._clock.monotonic() - self._job_at < (_IDLE if self._small else _IDLE_ALWAYS):
+        if (
+            not self._ends_java
+            or not self._spark.started
+            or self._clock.monotonic() - self._job_at < (_IDLE if self._small else _IDLE_ALWAYS)
+        ):
             return False
         self.close()
         self._spark = self._lazy()

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-import msgspec
+from tests.until import until
 
 from headwater.core.clock import Clock
-from headwater.core.settings import SparkSettings
+from headwater.core.settings import Settings, SparkSettings
 from headwater.journal.action import Append, Delete, Mark, PayloadMetadata, Purge
+from headwater.journal.digest import digest
 from headwater.journal.discovery import Discovery, JournalTopic
 from headwater.journal.event import NumberedEvent, Payload, PayloadKind
 from headwater.journal.event_bodies import encode_events
 from headwater.journal.loop import ReplicatorLoop
 from headwater.journal.replicate import RoundOutcome, Rounds
-from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.status import ReplicatorStatus
 from headwater.journal.store import JournalStore
-from headwater.journal.store_address import StoreAddress
+from headwater.journal.store_address import open_store, store_address_of
 from headwater.journal.wire import write_record
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
@@ -82,8 +82,8 @@ class Ground:
     def __init__(self, data: Path, clock: Clock | None = None) -> None:
         self.data, self.clock = data, clock or ManualClock()
         self.log: Log = EmbeddedLog(data, clock=self.clock)
-        self.address = StoreAddress(folder=str(data / "journals"))
-        self.store: JournalStore = SqliteJournalStore(data / "journals", clock=self.clock)
+        self.address = store_address_of(Settings(), data)
+        self.store: JournalStore = open_store(self.address)
         self.outcomes: list[RoundOutcome] = []
         self.statuses: list[ReplicatorStatus] = []
 
@@ -150,24 +150,24 @@ def ground_at(data: Path, clock: Clock | None = None) -> Iterator[Ground]:
         ground.close()
 
 
-def held(store: JournalStore, topic: JournalTopic) -> str:
-    """A digest of everything that a store holds of a topic."""
-    digest = hashlib.sha256()
+def held(store: JournalStore, topic: JournalTopic) -> list[str]:
+    """The digests of everything that a store holds of a topic."""
+    found = []
     for number in range(topic.partitions):
         copy = store.partition(topic.name, number, topic.generation)
         assert copy is not None
         with copy.view() as view:
-            digest.update(b"%d" % view.pointer.offset)
-            for id, head in view.heads(limit=1 << 30):
-                rows = [row for batch in view.rows(id, head, 1) for row in batch]
-                digest.update(msgspec.json.encode([id, head, rows]))
-    return digest.hexdigest()
+            found.append(digest(view))
+    return found
 
 
-def steps(loop: ReplicatorLoop, holds: Callable[[], object], most: int = 1000) -> None:
-    """Step until something holds. The clock must move by itself or the loop never waits."""
-    for _ in range(most):
-        if holds():
-            return
-        loop.step()
-    raise AssertionError(f"It does not hold after {most} steps.")
+def eventually(holds: Callable[[], object], clock: Clock | None = None) -> None:
+    """Return once something holds that another thread does. `clock` moves meanwhile."""
+
+    def moved() -> object:
+        found = holds()
+        if not found and isinstance(clock, ManualClock):
+            clock.advance(0.01)
+        return found
+
+    asyncio.run(until(moved))

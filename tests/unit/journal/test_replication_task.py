@@ -175,7 +175,9 @@ def test_a_store_that_cannot_be_reached_leaves_the_pointer_open(ground: Ground, 
 
 
 @given(st.integers(0, 1 << 30), st.integers(1, 60), st.lists(st.tuples(st.integers(1, 60), st.integers(1, 9)), max_size=6))
-def test_the_copy_is_the_same_for_every_split(tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, cuts: list[tuple[int, int]]) -> None:
+def test_the_copy_is_the_same_for_every_split(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, cuts: list[tuple[int, int]]
+) -> None:
     with ground_at(tmp_path_factory.mktemp("whole")) as whole, ground_at(tmp_path_factory.mktemp("split")) as split:
         topic = whole.topic(partitions=1)
         whole.append(*random_records(Random(seed), count))
