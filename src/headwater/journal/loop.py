@@ -22,7 +22,6 @@ from headwater.journal.replicate import RoundOutcome, Rounds
 from headwater.journal.status import PartitionStatus, ReplicatorStatus
 from headwater.journal.store import JournalStore
 from headwater.log import Log, Watching
-from headwater.spark.small import Place
 
 LOOK = 3.0
 """Seconds between two looks for topics."""

@@ -14,6 +14,7 @@ import msgspec
 
 from headwater.core.clock import Clock
 from headwater.core.errors import BadConfig, Cancelled, HeadwaterError, Unavailable, Unsupported
+from headwater.core.memory import uncollected
 from headwater.core.settings import Settings, SparkSettings
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask, copy_partition
 from headwater.journal.settings import JOURNAL_SECTION
@@ -185,7 +186,7 @@ def copy_in_task(address: StoreAddress, tasks: tuple[PartitionTask, ...], log: L
     import pyarrow as pa
 
     task = tasks[given.partition]
-    with open_store(address) as store:
+    with open_store(address) as store, uncollected():
         outcome = copy_partition(log, store, task)
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(outcome)]}, schema=result_schema())
 

@@ -16,11 +16,13 @@ from headwater.journal.change import Pointer
 from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
 from headwater.journal.store import JournalStore, PartitionStore
 from headwater.log import Log
+from headwater.log.arrow import lengths
 
 RECORDS = 20_000
 """The most records that one change holds, so that memory stays flat however long the range is."""
 BYTES = 32 << 20
 _FEW = 500  # records that are cheaper to read one by one than as columns
+_COLUMNS = ("key", "value", "headers")
 _FIRST_ROWS, _MOST_ROWS = 1000, 8192  # of one batch of columns
 _TIMES = 5  # how often a task plans anew because another one has moved the pointer
 
@@ -161,7 +163,7 @@ class _Copying:
         batches, size = [], 0
         for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
             batches.append(batch)
-            size += batch.nbytes
+            size += sum(int(lengths(batch.column(name)).sum()) for name in _COLUMNS)  # nbytes would count the files behind the views
             if size > self._bytes:
                 end = batch.column("offset")[-1].as_py() + 1
                 break

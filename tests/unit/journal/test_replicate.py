@@ -7,8 +7,7 @@ import pytest
 from tests.unit.journal.ground import TOPIC, Ground, appended, ground_at, held
 
 from headwater.core.errors import Unavailable
-from headwater.core.settings import LogSettings
-from headwater.core.settings import Settings, SparkSettings
+from headwater.core.settings import LogSettings, Settings, SparkSettings
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.replicate import SMALL, Rounds, copy_in_task, small_of
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask
