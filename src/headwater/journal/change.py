@@ -58,3 +58,6 @@ class Pointer(msgspec.Struct, frozen=True, gc=False):
     updated: int = 0
     generation: str = ""
     epoch: int = 0  # with which the fold of the next record begins
+    begun: int = -1
+    """The end of a range whose change was begun and never finished, of stores without transactions; -1: there is none. Whoever applies
+    goes on with a range that ends there or later; whoever reads folds the log at least up to there."""

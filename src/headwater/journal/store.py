@@ -13,7 +13,10 @@ from headwater.journal.head import Head
 
 
 class PartitionView(ABC):
-    """One partition's copy at one moment: pointer, heads and rows belong together."""
+    """One partition's copy at one moment: pointer, heads and rows belong together.
+
+    Errors of all calls: `Conflict` where the store has no transactions and changes have overtaken the view; open another one.
+    """
 
     pointer: Pointer
 

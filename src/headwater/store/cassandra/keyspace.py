@@ -64,7 +64,7 @@ class Keyspace(Store):
     # -- rows -------------------------------------------------------------------------------------------------
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        self._check()
+        self.check_open()
         with explaining(self.where, statement):
             if not values:
                 return list(self.session.execute(statement))
@@ -164,7 +164,8 @@ class Keyspace(Store):
             if found is None or table not in found.tables:
                 self.run(statement)
 
-    def _check(self) -> None:
+    def check_open(self) -> None:
+        """Errors: `Closed` after `close`, and in a forked child."""
         if self._closed or os.getpid() != self._pid:
             raise Closed(f"The keyspace {self._settings.keyspace} is not open in this process.", hint="Open it again.")
 
