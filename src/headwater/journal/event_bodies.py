@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from headwater.core.errors import BadInput
 from headwater.journal.action import Events, PayloadMetadata
 from headwater.journal.binary_body import binary_events, binary_expire_after, encode_binary_body
-from headwater.journal.event import NumberedEvent, PayloadKind, check_seq_nr
+from headwater.journal.event import MAX_SEQ_NR, NumberedEvent, PayloadKind, check_seq_nr
 from headwater.journal.json_body import encode_json_body, json_events, json_expire_after
 from headwater.journal.metadata import NO_METADATA
 from headwater.journal.unreadable import unreadable
+
+_BINARY = PayloadKind.BINARY
 
 
 def encode_events(events: Sequence[NumberedEvent], metadata: PayloadMetadata = NO_METADATA) -> tuple[str, bytes]:
@@ -23,8 +25,10 @@ def encode_events(events: Sequence[NumberedEvent], metadata: PayloadMetadata = N
         raise BadInput("An append needs one event or more.", hint="Give the events, such as append({'type': 'opened'}).")
     binary = False
     for event in events:
-        check_seq_nr(event.seq_nr)
-        binary = binary or (event.payload is not None and event.payload.kind is PayloadKind.BINARY)
+        if type(event.seq_nr) is not int or not 1 <= event.seq_nr <= MAX_SEQ_NR:
+            check_seq_nr(event.seq_nr)
+        if event.payload is not None and event.payload.kind is _BINARY:
+            binary = True
     return ("binary", encode_binary_body(events, metadata)) if binary else ("json", encode_json_body(events, metadata))
 
 

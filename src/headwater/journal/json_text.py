@@ -20,7 +20,7 @@ def check_json(text: bytes, what: str) -> bytes:
     problem = json_problem(text)
     if problem:
         raise BadInput(f"The {what} is no JSON that a journal keeps: {problem}.", hint='Give JSON in UTF-8, such as {"type":"opened"}.')
-    return text if text[:1] not in b" \t\r\n" and text[-1:] not in b" \t\r\n" else text.strip(b" \t\r\n")
+    return text.strip(b" \t\r\n")
 
 
 def json_problem(text: bytes) -> str:

@@ -21,13 +21,13 @@ class PayloadMetadataJson(msgspec.Struct, gc=False, rename={"expire_after": "exp
     """The JSON of the payload's half."""
 
     expire_after: int | float | str | None = None
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class HeaderMetadataJson(msgspec.Struct, gc=False):
     """The JSON of the header's half."""
 
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -40,7 +40,7 @@ class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
 class _ColumnJson(msgspec.Struct, gc=False):
     header: HeaderMetadataJson | None = None
     payload: PayloadMetadataJson | None = None
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 _PAYLOAD = msgspec.json.Decoder(PayloadMetadataJson)
@@ -76,12 +76,15 @@ def _payload(after: int | None, data: bytes | None) -> bytes:
 
 def payload_metadata_of(form: PayloadMetadataJson | None) -> PayloadMetadata:
     """The payload's half from its JSON. Errors: `UnreadableRecord`."""
-    if form is None or (form.expire_after is None and form.data is None):
+    if form is None or (form.expire_after is None and form.data is msgspec.UNSET):
         return NO_METADATA
-    return PayloadMetadata(
-        expire_after=None if form.expire_after is None else read_expire_after(form.expire_after),
-        data=None if form.data is None else bytes(form.data),
-    )
+    return PayloadMetadata(None if form.expire_after is None else read_expire_after(form.expire_after), given_data(form.data))
+
+
+def given_data(raw: msgspec.Raw | msgspec.UnsetType) -> bytes | None:
+    """The JSON that a user gave; None for none, and for null."""
+    data = None if raw is msgspec.UNSET else bytes(raw)
+    return None if data == b"null" else data
 
 
 def read_payload_metadata(text: bytes) -> PayloadMetadata:
@@ -113,4 +116,4 @@ def read_metadata_column(text: str | None) -> RecordMetadata:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise unreadable(f"The column metadata holds no JSON of metadata: {error}.") from error
     data = form.data if form.header is None else form.header.data
-    return RecordMetadata(None if data is None else bytes(data), payload_metadata_of(form.payload))
+    return RecordMetadata(given_data(data), payload_metadata_of(form.payload))

@@ -16,7 +16,7 @@ import msgspec
 from headwater.core.errors import BadInput, UnreadableRecord
 from headwater.journal.action import Action, ActionRecord, Append, Delete, Mark, Purge
 from headwater.journal.event import MAX_SEQ_NR, OWN_HEADERS, RESERVED, check_seq_nr
-from headwater.journal.metadata import HeaderMetadataJson, header_metadata_json
+from headwater.journal.metadata import HeaderMetadataJson, given_data, header_metadata_json
 from headwater.journal.names import key_of
 from headwater.journal.unreadable import at_offset, unreadable
 from headwater.log.record import Header, Record
@@ -44,7 +44,7 @@ class _LooseAppend(msgspec.Struct, gc=False, rename={"payload_type": "payloadTyp
     payload_type: Literal["json", "binary"]
     origin: str | None = None
     version: str | None = None
-    metadata: msgspec.Raw | None = None
+    metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Delete(msgspec.Struct, gc=False):
@@ -147,7 +147,7 @@ def read_action(header: bytes) -> Action | None:
         bounds, metadata = append.range, append.metadata
         if bounds.first > bounds.last:
             raise unreadable(f"Its header journal.action has the range {bounds.first} to {bounds.last}.")
-        data = None if metadata is None or metadata.data is None else bytes(metadata.data)
+        data = None if metadata is None else given_data(metadata.data)
         return Append(bounds.first, bounds.last, append.payload_type, append.origin, append.version, data)
     for other in (form.mark, form.delete, form.purge):
         if other is not msgspec.UNSET:
@@ -182,8 +182,8 @@ def _loosely_read(header: bytes) -> Action | None:
     return None
 
 
-def _is_object(raw: msgspec.Raw | None) -> bool:
-    return raw is not None and bytes(raw).lstrip()[:1] == b"{"
+def _is_object(raw: msgspec.Raw | msgspec.UnsetType | None) -> bool:
+    return isinstance(raw, msgspec.Raw) and bytes(raw).lstrip()[:1] == b"{"
 
 
 def _loose_append(raw: msgspec.Raw) -> Append:
