@@ -29,8 +29,8 @@ class KeptLog(msgspec.Struct, frozen=True, kw_only=True):
 def delete_copied(log: Log, store: JournalStore, topic: JournalTopic, *, keep: int, now: int, dry_run: bool = False) -> list[KeptLog]:
     """Delete the records of a topic that are copied and older than `keep` milliseconds; 0 keeps everything. `now`: milliseconds.
 
-    A partition whose copy is of another generation of the topic, or is to be made anew, loses nothing. Errors: those of the store and the log;
-    partitions that were done by then stay so.
+    A partition whose copy is of another generation of the topic, or is to be made anew, loses nothing.
+    Errors: those of the store and the log; partitions that were done by then stay so.
     """
     found: list[KeptLog] = []
     control = ControlLog(log, topic.name)

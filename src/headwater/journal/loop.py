@@ -10,6 +10,7 @@ import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from random import Random
 
 from headwater.core.clock import Clock
@@ -70,7 +71,7 @@ class ReplicatorLoop:
         self._waiting: set[PartitionKey] = set()  # partitions that are tried again later
         self._look_at = self._round_at = -1.0
         self._failures = 0
-        self._active = lock is None
+        self.active = lock is None
         self._removed: set[str] = set()
         self._last: RoundOutcome | None = None
         self._counts: Counter[str] = Counter()
@@ -166,10 +167,8 @@ class ReplicatorLoop:
         control = self._controls.setdefault(topic.name, ControlLog(self._log, topic.name))
         control.look()
         if topic.name not in self._control_watches:
-            try:
+            with suppress(UnknownTopic):  # nobody has decided anything yet: the next look finds the topic
                 self._control_watches[topic.name] = self._log.watch(control.name, 0, self._on_decision)
-            except UnknownTopic:  # nobody has decided anything yet: the next look finds the topic
-                pass
         for number in range(topic.partitions):
             place = topic.name, number
             partition = self._partitions.get(place)
@@ -329,16 +328,16 @@ class ReplicatorLoop:
         """Whether this process is the one that replicates."""
         if self.lock is None:
             return True
-        if self._active and self.lock.lost:
+        if self.active and self.lock.lost:
             self.lock.release()
             self._forget_all()
-            self._active = False
-        if not self._active:
+            self.active = False
+        if not self.active:
             try:
-                self._active = self.lock.take()
+                self.active = self.lock.take()
             except HeadwaterError as error:
                 self._fail(error)
-        return self._active
+        return self.active
 
     def status(self) -> ReplicatorStatus:
         """What this replicator does now."""
@@ -347,7 +346,7 @@ class ReplicatorLoop:
             pid=os.getpid(),
             host=socket.gethostname(),
             at=self._clock.now_ms(),
-            active=self._active,
+            active=self.active,
             topics=tuple(sorted(self._discovery.topics)),
             removed=tuple(sorted(self._removed)),
             damaged=dict(self._discovery.damaged),

@@ -52,7 +52,7 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task did. `pointer`: of the store when it ended; None: the store did not say. `records`: how many offsets this call has copied."""
+    """What a task did. `pointer`: of the store when it ended; None: the store did not say. `records`: the offsets that it copied."""
 
     topic: str
     partition: int
@@ -72,7 +72,7 @@ def copy_partition(
     records: int = RECORDS,
     max_bytes: int = BYTES,
 ) -> PartitionOutcome:
-    """Copy what the store lacks of a task, change by change. Every error of ours becomes the outcome's `problem`: what lies before is copied.
+    """Copy what the store lacks, change by change. Every error of ours becomes the outcome's `problem`; what lies before is copied.
 
     `stopped` is asked between two changes.
     """
