@@ -19,6 +19,7 @@ from headwater.core.settings import Settings
 
 if TYPE_CHECKING:
     from headwater.client.backend import Backend
+    from headwater.client.journal import Journals
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
     from headwater.client.queue import Queues
@@ -87,6 +88,8 @@ class Headwater:
         return self._log
 
     if TYPE_CHECKING:
+        journals: Journals
+        """The journals: `hw.journals("bank")` are those of a topic. Errors: `Closed` outside of `async with`."""
         pipelines: Pipelines
         """The pipelines that have run on the log. Errors: `Closed` outside of `async with`."""
         queue: Queues

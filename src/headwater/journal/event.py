@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from headwater.core.errors import BadInput
 
 MAX_SEQ_NR = (1 << 63) - 1
+SeqNr = Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ_NR)]
+"""A sequence number in JSON that msgspec decodes."""
 RESERVED = "journal.action"
 """The header that says what a record does; users cannot set it."""
 OWN_HEADERS = "headwater."
 """The beginning of the names of headers that headwater adds; they reach neither users nor stores."""
+_MOST_DIGITS = 4000  # Python makes no number of more than 4300, to keep others from wasting its time
 
 
 class PayloadKind(IntEnum):
@@ -42,9 +48,25 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
         if self.kind is PayloadKind.TEXT:
             return self.data.decode()
         try:
-            return msgspec.json.decode(self.data)
-        except msgspec.MsgspecError as error:
+            return _value(self.data)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise BadInput(f"The payload is no JSON: {error}.", hint="Read it as bytes: payload.data.") from error
+
+
+def _value(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.ValidationError:  # JSON, with a number that neither an int nor a float of Python holds
+        return json.loads(text, parse_float=_fraction, parse_int=_whole)
+
+
+def _fraction(text: str) -> float | Decimal:
+    number = float(text)
+    return number if math.isfinite(number) else Decimal(text)
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _MOST_DIGITS else Decimal(text)
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -1,0 +1,145 @@
+"""The topics of journals that this process has open, and the store that they are copied into."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+from headwater.client.local import LocalLog
+from headwater.core.clock import Clock
+from headwater.core.errors import Closed, Fenced, UnknownTopic
+from headwater.core.settings import Settings
+from headwater.journal.open_topic import OpenTopic
+from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
+from headwater.journal.store import JournalStore
+from headwater.journal.topics import JournalTopics, Writers
+from headwater.log import Log
+from headwater.log.record import Topic
+
+T = TypeVar("T")
+_FRESH = 0.1  # seconds for which a topic is taken to be the one that was opened
+_AGAIN = 3
+
+
+class _CreatedAgain(Exception):
+    """The topic was deleted and created again since it was opened."""
+
+
+class OpenTopics:
+    """Opens topics at their first call. Belongs to one event loop."""
+
+    def __init__(self, log: LocalLog, *, clock: Clock, settings: Settings, by: tuple[str | None, str | None]) -> None:
+        self._log, self._clock, self._settings, self._by = log, clock, settings, by
+        self.journal: JournalSettings = JOURNAL_SECTION.of(settings)
+        self._open: dict[str, OpenTopic] = {}  # by the name that users give
+        self._checked: dict[str, float] = {}
+        self._store: JournalStore | None = None
+        self._opening = threading.Lock()
+        self._closed = False
+
+    def known(self, name: str) -> OpenTopic | None:
+        """A topic that is open."""
+        return self._open.get(name)
+
+    def topics(self, log: Log) -> JournalTopics:
+        """The topics of the log."""
+        return JournalTopics(log, self.journal, self._log.usual)
+
+    async def work(self, call: Callable[[JournalTopics], T]) -> T:
+        """Call with the topics, in a thread."""
+        self._check()
+        return await self._log.work(lambda log: call(self.topics(log)))
+
+    async def find(self, name: str) -> OpenTopic:
+        """A topic. Errors: `UnknownJournal`."""
+        found = self._open.get(name)
+        if found is None:
+            self._check()
+            log = await self._log.open()
+            topic, writers = await self._log.work(lambda log: self._found(self.topics(log), name))
+            self._check()
+            if name not in self._open:
+                self._open[name] = OpenTopic(
+                    log, lambda: self.store(log), topic, writers=writers, settings=self.journal, clock=self._clock, by=self._by
+                )
+                self._checked[name] = self._clock.monotonic()
+            found = self._open[name]
+        return found
+
+    @staticmethod
+    def _found(topics: JournalTopics, name: str) -> tuple[Topic, Writers]:
+        topic = topics.find(name)
+        return topic, topics.writers(topic)
+
+    async def reading(self, name: str, call: Callable[[OpenTopic], T]) -> T:
+        """Call with a topic, in a thread; again where the topic is not the one that was opened. Errors: `UnknownJournal`."""
+        for _ in range(_AGAIN):
+            opened = await self.find(name)
+            try:
+                return await self._log.work(lambda log, opened=opened: self._current(log, name, opened, call))  # type: ignore[misc]
+            except (_CreatedAgain, UnknownTopic):
+                await self._drop(name, opened)
+        raise (await self.work(lambda topics: topics.unknown(name)))
+
+    def _current(self, log: Log, name: str, opened: OpenTopic, call: Callable[[OpenTopic], T]) -> T:
+        now = self._clock.monotonic()
+        if now - self._checked.get(name, 0.0) > _FRESH:
+            if log.topic(opened.topic.name).generation != opened.topic.generation:
+                raise _CreatedAgain
+            self._checked[name] = now
+        return call(opened)
+
+    async def writing(self, name: str, call: Callable[[OpenTopic], Awaitable[T]]) -> T:
+        """Await a call with a topic; again where the topic was created anew: nothing was written then. Errors: `UnknownJournal`."""
+        for _ in range(_AGAIN):
+            opened = await self.find(name)
+            try:
+                return await call(opened)
+            except (Fenced, UnknownTopic) as error:
+                fresh = await self._log.work(lambda log: self.topics(log).find(name))
+                if isinstance(error, Fenced) and fresh.generation == opened.topic.generation:
+                    raise
+                await self._drop(name, opened)
+        raise (await self.work(lambda topics: topics.unknown(name)))
+
+    async def _drop(self, name: str, opened: OpenTopic) -> None:
+        if self._open.get(name) is opened:
+            del self._open[name]
+        await opened.aclose()
+
+    def store(self, log: Log) -> JournalStore:
+        """The store, opened at its first use. Blocking."""
+        with self._opening:
+            if self._store is None:
+                self._check()
+                self._store = _open_store(self._settings, log, self._clock, self.journal)
+            return self._store
+
+    async def aclose(self) -> None:
+        """Finish the calls under way, and close. Closing twice is no error."""
+        self._closed = True
+        opened, self._open = list(self._open.values()), {}
+        await asyncio.gather(*(topic.aclose() for topic in opened))
+        store, self._store = self._store, None
+        if store is not None:
+            await asyncio.to_thread(store.close)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed("This headwater is closed.", hint="Open it again.")
+
+
+def _open_store(settings: Settings, log: Log, clock: Clock, journal: JournalSettings) -> JournalStore:
+    from headwater.journal.sqlite import SqliteJournalStore
+
+    return SqliteJournalStore(Path(log.address.path or settings.data) / "journal", clock=clock, segment_size=journal.segment_size)
+
+
+def written_by() -> tuple[str, str]:
+    """The origin and the version that this process writes into its records."""
+    return socket.gethostname(), metadata.version("headwater")

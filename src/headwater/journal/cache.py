@@ -1,0 +1,177 @@
+"""The head cache of a partition: what the log says about its journals behind the store's pointer.
+
+It reads keys and headers of records once, in the order of the log, and keeps for each journal its actions as numbers, and the newest
+records within a bound of bytes. What it does not hold, because it has forgotten it or not read it yet, its user scans the log for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from headwater.core.errors import UnreadableRecord
+from headwater.journal.action import ActionRecord
+from headwater.journal.actions import TailActions
+from headwater.log.epochs import Epochs
+from headwater.log.record import Record
+
+Decode = Callable[[Record], ActionRecord | None]
+_PRUNED = 256  # actions of one journal after which those that are copied are forgotten
+_OVERHEAD = 400  # bytes that a kept record takes beside its value
+
+
+class CacheLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a cache holds. `drop`: the share of the journals that goes at once where there are too many."""
+
+    journals: int = 50_000
+    actions: int = 200_000
+    record_bytes: int = 16 << 20
+    drop: float = 0.1
+
+
+class CacheCounts(msgspec.Struct):
+    """How lookups ended. `hit`: the cache knew everything; `miss`: the log was scanned, because the journal was dropped (`limited`) or the
+    cache was too far behind (`behind`); `ahead`: the store holds everything already."""
+
+    hit: int = 0
+    miss: int = 0
+    ahead: int = 0
+    limited: int = 0
+    behind: int = 0
+
+
+class CachedTail(msgspec.Struct, frozen=True):
+    """What a cache knows of one journal: its actions in [since, until)."""
+
+    since: int
+    until: int
+    actions: TailActions
+    epoch: int
+    """Of the partition at `until`, with which a scan from there begins."""
+
+
+class _Entry:
+    __slots__ = ("actions", "since")
+
+    def __init__(self, since: int) -> None:
+        self.since, self.actions = since, TailActions()
+
+
+class HeadCache:
+    """Safe for several threads. `start`: the offset from which the first record is added; `epoch`: of the partition there."""
+
+    def __init__(self, start: int, *, decode: Decode, epoch: int = 0, limits: CacheLimits | None = None) -> None:
+        self._decode, self._limits = decode, limits or CacheLimits()
+        self._mutex = threading.Lock()
+        self._entries: dict[bytes, _Entry] = {}  # the journal with the newest action last
+        self._records: dict[int, Record] = {}  # by offset, ascending
+        self._bytes = self._actions = 0
+        self._since, self.end = start, start
+        self._epochs = Epochs(epoch)
+        self.counts = CacheCounts()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, records: Sequence[Record], end: int) -> None:
+        """Take the records of [self.end, end). Those below `self.end`, which another thread has added meanwhile, are left out."""
+        with self._mutex:
+            if end <= self.end:
+                return
+            for record in records:
+                if record.offset is not None and record.offset >= self.end:
+                    self._add(record, record.offset)
+            self.end = end
+            self._trim()
+
+    def _add(self, record: Record, offset: int) -> None:
+        if not self._epochs.admits(record) or record.key is None:
+            return
+        try:
+            decoded = self._decode(record)
+        except UnreadableRecord:
+            self._entry(record.key).actions.add_unreadable(offset)
+            self._actions += 1
+            return
+        if decoded is None or not (entry := self._entry(record.key, decoded)).actions.add(decoded):
+            return
+        self._entries[record.key] = entry
+        self._actions += 1
+        if len(entry.actions) % _PRUNED == 0 and entry.since < self._since:  # one that is never idle would keep what is copied
+            self._actions -= len(entry.actions)
+            entry.since, entry.actions = self._since, entry.actions.between(self._since, offset + 1)
+            self._actions += len(entry.actions)
+        if decoded.value is not None:
+            self._records[offset] = record
+            self._bytes += len(decoded.value) + _OVERHEAD
+
+    def _entry(self, key: bytes, decoded: ActionRecord | None = None) -> _Entry:
+        """The entry of a journal, at the end of the order; a Mark makes none."""
+        entry = self._entries.pop(key, None) or _Entry(self._since)
+        if decoded is None or len(entry.actions):
+            self._entries[key] = entry
+        return entry
+
+    def _trim(self) -> None:
+        limits = self._limits
+        while self._bytes > limits.record_bytes and self._records:
+            self._drop_record(next(iter(self._records)))
+        if len(self._entries) > limits.journals or self._actions > limits.actions:
+            keep = max(1, len(self._entries) - max(1, int(len(self._entries) * limits.drop)))
+            while len(self._entries) > 1 and (len(self._entries) > keep or self._actions > limits.actions):
+                self._drop_oldest()
+            if self._actions > limits.actions:  # one journal alone is too large
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        key = next(iter(self._entries))
+        actions = self._entries.pop(key).actions
+        self._actions -= len(actions)
+        self._since = max(self._since, actions.offsets[-1] + 1)  # journals without an entry are unknown below this
+
+    def _drop_record(self, offset: int) -> None:
+        record = self._records.pop(offset)
+        self._bytes -= len(record.value or b"") + _OVERHEAD
+
+    def forget(self, pointer: int) -> None:
+        """Forget what a store has copied: everything up to `pointer`, with it."""
+        with self._mutex:
+            if pointer < self._since:
+                return
+            self._since = pointer + 1
+            while self._entries:
+                key = next(iter(self._entries))
+                entry = self._entries[key]
+                if entry.actions.offsets[-1] > pointer:
+                    break
+                self._actions -= len(entry.actions)
+                del self._entries[key]
+            while self._records and (offset := next(iter(self._records))) <= pointer:
+                self._drop_record(offset)
+            if self.end <= pointer:  # the store has copied what this cache has not read
+                self.end = pointer + 1
+
+    def restart(self, start: int, epoch: int) -> None:
+        """Begin anew, behind a stretch that this cache will not read: the store has copied it."""
+        with self._mutex:
+            if start > self.end:
+                self._entries.clear()
+                self._records.clear()
+                self._bytes = self._actions = 0
+                self._since = self.end = start
+                self._epochs = Epochs(epoch)
+
+    def tail(self, key: bytes, start: int, end: int) -> CachedTail:
+        """What is known of a journal in [start, end)."""
+        with self._mutex:
+            entry = self._entries.get(key)
+            since = self._since if entry is None else entry.since
+            until = min(end, self.end)
+            actions = TailActions() if entry is None else entry.actions.between(start, until)
+            return CachedTail(max(since, start), max(until, start), actions, self._epochs.epoch)
+
+    def record(self, offset: int) -> Record | None:
+        """A record that is kept."""
+        return self._records.get(offset)

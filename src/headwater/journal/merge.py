@@ -1,0 +1,64 @@
+"""Merges the rows of a store with the events of the log's tail, by number, and decides between events of one number."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from headwater.core.errors import Damaged
+from headwater.journal.change import EventRow
+from headwater.journal.settings import Duplicates
+
+
+class DuplicateCount:
+    """How many events gave way to another one of the same number."""
+
+    __slots__ = ("dropped",)
+
+    def __init__(self) -> None:
+        self.dropped = 0
+
+
+def merged(stored: Iterable[list[EventRow]], tails: Iterable[Iterator[EventRow]]) -> Iterator[EventRow]:
+    """All rows, by number and then by their place in the log. Each of `tails` is sorted by number, and so are the stored rows."""
+    return heapq.merge(chain.from_iterable(stored), *tails, key=_order)
+
+
+def distinct(rows: Iterable[EventRow], policy: Duplicates, count: DuplicateCount, id: str) -> Iterator[EventRow]:
+    """One row for each number, as the policy says: the answer does not depend on which of them the store holds.
+
+    Rows of one place are one event, which the store and the log both hold. Errors: `Damaged` under the policy `fail`.
+    """
+    kept: EventRow | None = None
+    for row in rows:
+        if kept is None:
+            kept = row
+        elif row.seq_nr != kept.seq_nr:
+            yield kept
+            kept = row
+        elif (row.partition, row.offset) != (kept.partition, kept.offset):
+            if policy == "fail":
+                raise duplicate(id, kept, row)
+            count.dropped += 1
+            if policy == "last":
+                kept = row
+    if kept is not None:
+        yield kept
+
+
+def duplicate(id: str, one: EventRow, other: EventRow) -> Damaged:
+    """The error for two events of one number."""
+    return Damaged(
+        f"Journal {id!r:.60} has event {one.seq_nr} twice: at offsets {one.offset} and {other.offset} of partition {other.partition}.",
+        hint='Two writers have numbered events themselves. Read one of them with journal.duplicates = "first" or "last".',
+    )
+
+
+def gapless(rows: list[EventRow]) -> bool:
+    """Whether sorted rows certainly hold each number once."""
+    return not rows or rows[-1].seq_nr - rows[0].seq_nr + 1 == len(rows)
+
+
+def _order(row: EventRow) -> tuple[int, int, int]:
+    return row.seq_nr, row.partition, row.offset

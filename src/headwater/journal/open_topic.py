@@ -1,0 +1,90 @@
+"""A topic of journals that this process has open: its partitions and their writers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from headwater.core.clock import Clock
+from headwater.journal.idempotency import KeyIndex
+from headwater.journal.names import key_of
+from headwater.journal.partition import JournalPartition
+from headwater.journal.partition_writer import PartitionWriter
+from headwater.journal.settings import JournalSettings
+from headwater.journal.store import JournalStore
+from headwater.journal.topics import PART, Writers
+from headwater.log import Guard, Log
+from headwater.log.partitioner import partition_for
+from headwater.log.record import Record, Topic
+
+_MOST_PLACES = 200_000  # ids whose partition is remembered: hashing one costs more than a whole look-up
+
+
+class PlainJournalLog:
+    """The log of a partition that needs no claim: on this machine, or shared with others on Kafka."""
+
+    def __init__(self, partition: JournalPartition, *, exact: bool, part: str) -> None:
+        self._partition, self.exact, self._part = partition, exact, part
+        self.generation = partition.topic.generation
+        self.end, self.read, self.last_number = partition.end, partition.read, partition.last_number
+
+    def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
+        """As `Log.append`."""
+        partition = self._partition
+        return partition.log.append(partition.topic.name, partition.number, records, guard=guard, part=self._part)
+
+
+class OpenTopic:
+    """Belongs to one event loop. `by`: the origin and the version that records name."""
+
+    def __init__(
+        self,
+        log: Log,
+        store: Callable[[], JournalStore],
+        topic: Topic,
+        *,
+        writers: Writers,
+        settings: JournalSettings,
+        clock: Clock,
+        by: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        self.log, self.topic, self.writers, self._clock, self.by = log, topic, writers, clock, by
+        self.partitions = [JournalPartition(log, store, topic, number, settings=settings) for number in range(topic.partitions)]
+        self._writers: list[PartitionWriter | None] = [None] * topic.partitions
+        self._places: dict[str, int] = {}
+
+    def place(self, id: str) -> int:
+        """The partition of a journal. Errors: `BadInput` for what is no id."""
+        place = self._places.get(id)
+        if place is None:
+            place = partition_for(key_of(id), self.topic.partitions)
+            if len(self._places) >= _MOST_PLACES:
+                self._places.clear()
+            self._places[id] = place
+        return place
+
+    def partition(self, id: str) -> JournalPartition:
+        """The partition of a journal. Errors: `BadInput` for what is no id."""
+        return self.partitions[self.place(id)]
+
+    def writer(self, id: str) -> PartitionWriter:
+        """The writer of a journal's partition."""
+        number = self.place(id)
+        writer = self._writers[number]
+        if writer is None:
+            writer = self._writers[number] = self._made(number)
+        return writer
+
+    def _made(self, number: int) -> PartitionWriter:
+        name = self.topic.name
+        part = PART if self.topic.settings.owner == PART else ""
+        log = PlainJournalLog(self.partitions[number], exact=self.writers == "owner", part=part)
+        keys = KeyIndex(self.log, name, number, now=self._clock.now_ms)
+        return PartitionWriter(
+            log, partition=number, keys=keys, by=self.by, name=f"{name}-{number}", max_record=self.topic.settings.max_record
+        )
+
+    async def aclose(self) -> None:
+        """Finish the calls under way, and end the writers' threads."""
+        writers, self._writers = self._writers, [None] * self.topic.partitions
+        await asyncio.gather(*(writer.aclose() for writer in writers if writer is not None))

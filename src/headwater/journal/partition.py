@@ -1,0 +1,265 @@
+"""One partition of a topic of journals: the log and the store's copy of it, joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import NamedTuple
+
+from headwater.core.errors import LogGap, OffsetGone, UnreadableRecord
+from headwater.journal.actions import TailActions
+from headwater.journal.cache import CacheLimits, HeadCache
+from headwater.journal.change import EventRow, Pointer
+from headwater.journal.event_bodies import decode_events, expire_after_of
+from headwater.journal.head import EMPTY, Expiry, Head, HeadFold, applied
+from headwater.journal.merge import DuplicateCount
+from headwater.journal.metadata import metadata_column
+from headwater.journal.names import key_of
+from headwater.journal.settings import JournalSettings
+from headwater.journal.store import JournalStore, PartitionStore, PartitionView
+from headwater.journal.unreadable import at_offset, unreadable
+from headwater.journal.wire import read_record
+from headwater.log import Log
+from headwater.log.epochs import Epochs
+from headwater.log.layout import decode_headers
+from headwater.log.record import Bounds, Record, Topic
+
+_STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
+_AGAIN = 5  # times that a read begins anew because the log was deleted up to a newer pointer
+_NOTHING = Pointer(-1)
+
+
+class Joined(NamedTuple):
+    """A journal at one offset. `stored`: its head in the store; `fold`: what the log says behind the pointer; `head`: both together."""
+
+    head: Head | None
+    stored: Head | None
+    fold: HeadFold
+    actions: TailActions
+    pointer: Pointer
+
+
+class JournalPartition:
+    """Reads of one partition. Blocking, and safe for several threads.
+
+    Errors of every read: `LogGap` where the log begins behind the pointer + 1; `UnreadableRecord` for a journal with a record that cannot
+    be decoded; those of the log and the store, such as `Differs` for a store with the copy of another topic of this name.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        store: Callable[[], JournalStore],
+        topic: Topic,
+        number: int,
+        *,
+        settings: JournalSettings,
+        limits: CacheLimits | None = None,
+    ) -> None:
+        self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
+        self._limits = limits
+        self._copy: PartitionStore | None = None
+        self._cache: HeadCache | None = None
+        self.duplicates = DuplicateCount()
+
+    # -- the log ----------------------------------------------------------------------------------------------
+
+    def end(self) -> int:
+        """The durable end."""
+        return self.log.bounds(self.topic.name, self.number).end
+
+    def bounds(self) -> Bounds:
+        """The offsets that the log keeps."""
+        return self.log.bounds(self.topic.name, self.number)
+
+    def read(self, start: int) -> Sequence[Record]:
+        """Some durable records from an offset on."""
+        return self.log.read(self.topic.name, self.number, start, limit=1000)
+
+    def records(self, offsets: Sequence[int]) -> list[Record]:
+        """The records at these offsets. Errors: `OffsetGone` where one is not there any more."""
+        cache = self._cache
+        found = [None if cache is None else cache.record(offset) for offset in offsets]
+        missing = [index for index, record in enumerate(found) if record is None]
+        if missing:
+            read = self.log.read_at(self.topic.name, self.number, [offsets[index] for index in missing])
+            for index, record in zip(missing, read, strict=True):
+                found[index] = record
+        if None in found:
+            raise OffsetGone(f"{self.topic.name}/{self.number} no longer holds offset {offsets[found.index(None)]}.", hint="Read again.")
+        return [record for record in found if record is not None]
+
+    # -- the store --------------------------------------------------------------------------------------------
+
+    def copy(self) -> PartitionStore | None:
+        """The store's copy of this partition; None where nothing is copied."""
+        if self._copy is None:
+            self._copy = self._store().partition(self.topic.name, self.number, self.topic.generation, create=False)
+        return self._copy
+
+    @contextmanager
+    def view(self) -> Iterator[PartitionView | None]:
+        """The copy at one moment; None where there is none."""
+        copy = self.copy()
+        with nullcontext() if copy is None else copy.view() as view:
+            yield view
+
+    def pointer(self) -> Pointer:
+        """How far the partition is copied."""
+        copy = self.copy()
+        return _NOTHING if copy is None else copy.pointer()
+
+    # -- both -------------------------------------------------------------------------------------------------
+
+    def last_number(self, id: str, end: int) -> int:
+        """The last number of a journal below an offset; 0: there is no such journal."""
+        head = self.joined(id, end).head
+        return 0 if head is None else head.last
+
+    def joined(self, id: str, end: int | None) -> Joined:
+        """A journal below an offset; None: what the store alone says."""
+        for _ in range(_AGAIN):
+            try:
+                with self.view() as view:
+                    return self.join(view, id, end)
+            except OffsetGone:  # the log was deleted up to a newer pointer than this view's
+                continue
+        with self.view() as view:
+            return self.join(view, id, end)
+
+    def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
+        """`joined`, over an open view. Errors: also `OffsetGone`, where the log was deleted up to a newer pointer."""
+        pointer, stored = (_NOTHING, None) if view is None else (view.pointer, view.head(id))
+        if end is None or pointer.offset + 1 >= end:
+            if end is not None and self._cache is not None:
+                self._cache.counts.ahead += 1
+            return Joined(stored, stored, EMPTY, TailActions(), pointer)
+        actions = self._actions(key_of(id), pointer, end)
+        if (offset := actions.unreadable()) is not None:
+            raise at_offset(unreadable(f"A record of journal {id!r:.60} cannot be decoded."), offset)
+        fold = actions.fold()
+        return Joined(self._applied(fold, stored), stored, fold, actions, pointer)
+
+    def _applied(self, fold: HeadFold, stored: Head | None) -> Head | None:
+        return applied(fold, stored, partition=self.number, generation=self.topic.generation, segment_size=self.settings.segment_size)
+
+    def full_head(self, id: str, end: int | None) -> Head | None:
+        """The head with its expiry and origin, which are read from the records."""
+        joined = self.joined(id, end)
+        newest = joined.actions.newest_append()
+        if newest is None or joined.head is None or joined.fold.first is None:
+            return joined.head
+        first, last = self.records([joined.fold.first.offset, newest])
+        action, started = read_record(last), read_record(first)
+        if action is None or started is None or action.value is None:
+            return joined.head
+        import msgspec
+
+        expiry = Expiry(expire_after_of(action.action.payload_type, action.value), action.timestamp)  # type: ignore[union-attr]
+        began = msgspec.structs.replace(joined.fold.first, origin=started.action.origin)
+        return self._applied(msgspec.structs.replace(joined.fold, first=began, expiry=expiry), joined.stored)
+
+    def _actions(self, key: bytes, pointer: Pointer, end: int) -> TailActions:
+        """The actions of a journal behind the pointer and below `end`."""
+        start = pointer.offset + 1
+        cache = self._cached(pointer, end)
+        known = cache.tail(key, start, end)
+        if known.since <= start and known.until >= end:
+            cache.counts.hit += 1
+            return known.actions
+        cache.counts.miss += 1
+        actions = TailActions()
+        if known.since > start:
+            cache.counts.limited += 1
+            actions.extend(self._scanned(key, start, min(known.since, end), pointer.epoch))
+        actions.extend(known.actions.between(known.since, end))
+        if known.until < end:
+            cache.counts.behind += 1
+            actions.extend(self._scanned(key, max(known.until, known.since), end, known.epoch))
+        return actions
+
+    def _cached(self, pointer: Pointer, end: int) -> HeadCache:
+        """The cache, brought nearer to `end`."""
+        start = pointer.offset + 1
+        cache = self._cache
+        if cache is None:
+            self._check_gap(start)
+            cache = self._cache = HeadCache(start, decode=read_record, epoch=pointer.epoch, limits=self._limits)
+        if cache.end < start:
+            self._check_gap(start)
+            cache.restart(start, pointer.epoch)
+        cache.forget(pointer.offset)
+        left = _STEP
+        while left > 0 and (begin := cache.end) < end:
+            records = self.log.read(self.topic.name, self.number, begin, limit=min(1000, left, end - begin))
+            cache.add(records, min(end, (records[-1].offset or 0) + 1) if records else end)
+            left -= max(1, len(records))
+        return cache
+
+    def _check_gap(self, start: int) -> None:
+        begin = self.log.bounds(self.topic.name, self.number).start
+        if begin > start:
+            raise LogGap(
+                f"{self.topic.name}/{self.number} begins at offset {begin}, and the store has copied it up to {start - 1} alone: "
+                f"the records {start} to {begin - 1} are lost to it.",
+                hint=f"Restore the store from a backup that is newer, or begin it anew: `headwater journal rebuild {self.topic.name}`.",
+            )
+
+    def _scanned(self, key: bytes, start: int, end: int, epoch: int) -> TailActions:
+        """The actions of a journal in [start, end), found in the log."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        actions = TailActions()
+        if start >= end:
+            return actions
+        self._check_gap(start)
+        epochs = Epochs(epoch)
+        wanted = pa.scalar(key, pa.binary())
+        for batch in self.log.scan(self.topic.name, self.number, start, end):
+            if self.log.engine == "embedded":  # all records count: look at this journal's alone
+                rows = pc.indices_nonzero(pc.equal(batch.column("key").cast(pa.binary()), wanted)).to_pylist()
+            else:
+                rows = range(len(batch))
+            columns = [batch.column(name) for name in ("offset", "timestamp", "key", "headers", "value")]
+            for row in rows:
+                offset, timestamp, found, block = (column[row].as_py() for column in columns[:4])
+                headers = () if block is None else tuple(decode_headers(block))
+                record = Record(found, b"" if columns[4][row].is_valid else None, headers, timestamp, offset=offset)
+                if not epochs.admits(record) or found != key:
+                    continue
+                try:
+                    action = read_record(record)
+                except UnreadableRecord:
+                    actions.add_unreadable(offset)
+                    continue
+                if action is not None:
+                    actions.add(action)
+        return actions
+
+    @property
+    def cache(self) -> HeadCache | None:
+        """The head cache; None before the first read."""
+        return self._cache
+
+
+def event_rows(record: Record, partition: int) -> list[EventRow]:
+    """The events of an Append's record, by number. Errors: `UnreadableRecord`."""
+    found = read_record(record)
+    if found is None or found.value is None:
+        return []
+    action = found.action
+    try:
+        body = decode_events(action.payload_type, found.value)  # type: ignore[union-attr]
+    except UnreadableRecord as error:
+        raise at_offset(error, found.offset) from error
+    metadata = metadata_column(action.metadata, body.metadata)  # type: ignore[union-attr]
+    rows = [
+        EventRow(
+            event.seq_nr, found.timestamp, partition, found.offset, action.origin, action.version, None, event.tags, metadata,
+            event.payload, found.headers,
+        )
+        for event in body.events
+    ]  # fmt: skip
+    rows.sort(key=lambda row: row.seq_nr)
+    return rows

@@ -1,0 +1,352 @@
+"""The writer of one partition of journals: numbers the events of the calls that wait, and appends them as one batch with one sync.
+
+Numbers and `expected` are exact. The writer knows the last number of each journal as of one offset of the partition. It numbers a batch
+by that, and appends it with a guard (`headwater.log.guard`) from that offset on: records that other processes have appended since are
+shown to the guard under the partition's lock. If one of them concerns a journal of the batch, nothing is appended, and the batch is
+numbered anew with what they say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from headwater.core.errors import BadBounds, BadInput, Closed, HeadwaterError, NotOwner, OffsetGone, TooLarge, UnreadableRecord
+from headwater.journal.action import Append, Delete, Mark, Purge
+from headwater.journal.append_draft import AppendDraft, PlainDraft, header_ending
+from headwater.journal.event import MAX_SEQ_NR
+from headwater.journal.idempotency import KeyIndex, key_headers, key_reused
+from headwater.journal.wire import read_record, write_record
+from headwater.journal.write import ALWAYS, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, Placed, PurgeDraft, wrong_expected
+from headwater.log import Guard
+from headwater.log.commit_thread import MOST_BYTES, CommitThread
+from headwater.log.record import Header, Record
+
+MOST_HEADS = 100_000
+_MOST_CALLS = 65_536  # the guard of another process is shown no more records
+_OTHER_SIZE = 5000  # bytes: about the most that an action without events takes
+_MOST_BEHIND = 10_000  # records: it is quicker to look at the journals that are asked for than to read more
+_NO_HEADERS: tuple[Header, ...] = ()
+_Call = tuple[Draft, Condition, "asyncio.Future[Outcome]"]
+
+
+class JournalLog(Protocol):
+    """What a writer needs of its partition's log and store."""
+
+    generation: str
+    exact: bool
+    """False where others append without being seen: events bring their numbers, and nothing can be expected."""
+
+    def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
+        """As `Log.append` or `Writer.append`."""
+
+    def end(self) -> int:
+        """The durable end."""
+
+    def read(self, start: int) -> Sequence[Record]:
+        """Some durable records from an offset on; none at the end."""
+
+    def last_number(self, id: str, end: int) -> int:
+        """The last number of a journal below an offset; 0: there is no such journal. Errors: of the log and the store."""
+
+
+class _Numbered(NamedTuple):
+    records: list[Record]
+    placed: list[tuple[int, Appended | Placed]]  # by the index of the call: its answer, without the offset
+    outcomes: list[Outcome]
+    changed: dict[str, int]
+
+
+class _Renumber(Exception):
+    """Another process has appended to a journal of the batch."""
+
+
+class PartitionWriter(CommitThread[_Call]):
+    """Group commit for the journals of one partition, from one event loop. One call is one record, whole or not at all.
+
+    `write` answers once the record is durable. Errors of its future: `WrongExpected`, `KeyReused`, `TooLarge`, `BadInput`, `NotOwner`
+    (nothing was appended); those of the store, for a journal whose last number has to be read there; those of `Log.append`, for the whole
+    batch, among them `OutcomeUnknown`; `Closed`.
+    """
+
+    def __init__(
+        self,
+        log: JournalLog,
+        *,
+        partition: int,
+        keys: KeyIndex,
+        by: tuple[str | None, str | None] = (None, None),
+        name: str = "journal",
+        max_record: int = 16 << 20,
+        most_heads: int = MOST_HEADS,
+    ) -> None:
+        self._log, self._partition, self._keys, self._by = log, partition, keys, by
+        self._ending, self._max_record, self._most_heads = header_ending(*by), max_record, most_heads
+        self._lasts: dict[str, int] = {}  # the last number of each journal as of `_known`; the least recently written one first
+        self._known: int | None = None  # everything below this offset counts in `_lasts`; None: read the end anew
+        super().__init__(name=name)
+
+    def write(self, draft: Draft, condition: Condition = ALWAYS) -> asyncio.Future[Outcome]:
+        """Queue a call of the event loop's."""
+        future: asyncio.Future[Outcome] = self._future()
+        if self._stopping:
+            future.set_exception(Closed("The journals have been closed.", hint="Open them again."))
+            return future
+        self._queue.append((draft, condition, future))
+        if self._idle:
+            self._rouse()
+        return future
+
+    # -- in the thread ----------------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        waiting = self._taken()
+        try:
+            outcomes = self._written(waiting)
+        except Exception as error:
+            self._reset()
+            if len(waiting) > 1 and isinstance(error, BadInput):  # one caller's bad input must not fail the others
+                outcomes = [self._alone(call) for call in waiting]
+            else:
+                outcomes = [error] * len(waiting)
+        self._tell(_resolve, waiting, outcomes)
+
+    def _taken(self) -> list[_Call]:
+        """The calls that wait, as many as fit into one batch, and at least one."""
+        waiting = self._queue[:_MOST_CALLS]
+        size = 0
+        for count, (draft, _, _) in enumerate(waiting):
+            size += draft.size if isinstance(draft, PlainDraft | AppendDraft) else _OTHER_SIZE
+            if size > MOST_BYTES and count:
+                del waiting[count:]
+                break
+        del self._queue[: len(waiting)]
+        return waiting
+
+    def _alone(self, call: _Call) -> Outcome:
+        try:
+            return self._written([call])[0]
+        except Exception as error:
+            self._reset()
+            return error
+
+    def _reset(self) -> None:
+        """After a failure: what was known may have been cut off, or lies before records that were never seen."""
+        self._lasts.clear()
+        self._keys.forget()
+        self._known = None
+
+    def _written(self, waiting: Sequence[_Call]) -> list[Outcome]:
+        while True:
+            known = self._caught_up()
+            numbered = self._number(waiting, known)
+            if not numbered.records:
+                return numbered.outcomes
+            try:
+                guard = Guard(known, partial(self._see, numbered.changed), self._log.generation)
+                offsets = self._log.append(numbered.records, guard if self._log.exact else None)
+            except _Renumber:
+                continue
+            except (BadBounds, OffsetGone):  # too much was appended since: look at the journals anew
+                self._reset()
+                continue
+            return self._answered(numbered, offsets)
+
+    def _caught_up(self) -> int:
+        """Let everything durable count, so that no caller is refused because of what was long ago; returns the end."""
+        end, known = self._log.end(), self._known
+        if known is None or not known <= end <= known + _MOST_BEHIND or not self._log.exact:
+            self._reset()
+        else:
+            while known < end:
+                for record in (records := self._log.read(known)):
+                    self._fold(record)
+                known = end if not records else (records[-1].offset or 0) + 1
+            end = known
+        self._known = end
+        return end
+
+    def _see(self, changed: dict[str, int], records: Sequence[Record]) -> None:
+        """Under the partition's lock: the records since `_known`. Raises `_Renumber` where one concerns a journal of the batch."""
+        concerned = False
+        for record in records:
+            id = self._fold(record)
+            concerned = concerned or (id is not None and changed.get(id, -1) >= 0)
+        if records:
+            self._known = (records[-1].offset or 0) + 1
+        if concerned:
+            raise _Renumber
+
+    def _fold(self, record: Record) -> str | None:
+        """Let a record of another process count; returns its journal."""
+        try:
+            found = read_record(record)
+        except UnreadableRecord:
+            return None  # it has no number that could count
+        if found is None:
+            return None
+        if (last := self._lasts.get(found.id)) is not None:
+            if isinstance(found.action, Append):
+                self._lasts[found.id] = max(last, found.action.last)
+            elif isinstance(found.action, Purge):
+                self._lasts[found.id] = 0
+        return found.id
+
+    def _answered(self, numbered: _Numbered, offsets: Sequence[int]) -> list[Outcome]:
+        outcomes, lasts, partition = numbered.outcomes, self._lasts, self._partition
+        for (index, answer), offset in zip(numbered.placed, offsets, strict=True):
+            if type(answer) is Appended:
+                outcomes[index] = Appended(answer.first, answer.last, partition, offset)
+            else:
+                outcomes[index] = Placed(partition, offset, answer.to)  # type: ignore[union-attr]
+        for index, first in enumerate(outcomes):
+            if type(first) is _Same:
+                outcomes[index] = _again(outcomes[first.index])
+        for id, last in numbered.changed.items():
+            lasts.pop(id, None)
+            if last >= 0:
+                lasts[id] = last
+        if len(lasts) > self._most_heads:
+            for id in list(lasts)[: len(lasts) - self._most_heads * 9 // 10]:
+                del lasts[id]
+        self._known = offsets[-1] + 1
+        return outcomes
+
+    # -- numbering --------------------------------------------------------------------------------------------
+
+    def _number(self, waiting: Sequence[_Call], known: int) -> _Numbered:
+        """The records of the calls, numbered by what is known below `known`, and the outcome of calls that write none."""
+        records: list[Record] = []
+        placed: list[tuple[int, Appended | Placed]] = []
+        outcomes: list[Outcome] = [None] * len(waiting)
+        changed: dict[str, int] = {}  # -1: the journal is changed, and its last number not known
+        lasts, ending, exact = self._lasts, self._ending, self._log.exact
+        pending: dict[tuple[str, str], tuple[str, int]] = {}
+        for index, (draft, condition, _) in enumerate(waiting):
+            id = draft.id
+            last = changed.get(id)
+            if last is None:
+                last = lasts.get(id, -1)
+            try:
+                if not isinstance(draft, PlainDraft | AppendDraft):
+                    self._number_other(draft, index, records, placed, changed=changed, known=known, last=last)
+                    continue
+                own = _NO_HEADERS
+                if condition is not ALWAYS:
+                    if condition.key:
+                        same = self._same(draft, condition, pending, known)
+                        if same is not None:
+                            outcomes[index] = same
+                            continue
+                        own = key_headers(condition.key, condition.digest)
+                    expected = condition.expected
+                    if expected is not None:
+                        if not exact:
+                            raise _not_exact(id)
+                        if last < 0:
+                            last = self._load(id, known)
+                        if expected != last:
+                            raise wrong_expected(id, expected, last)
+                first = draft.first
+                if first:
+                    newest = draft.last
+                    after = max(last, newest) if last >= 0 else -1
+                else:
+                    if not exact:
+                        raise _not_exact(id)
+                    if last < 0:
+                        last = self._load(id, known)
+                    first = last + 1
+                    newest = after = last + draft.count
+                    if newest > MAX_SEQ_NR:
+                        raise BadInput(f"Journal {id!r:.60} has no numbers left.", hint="Events end at 2^63 - 1.")
+                if draft.size > self._max_record:
+                    raise TooLarge(f"An Append of {draft.size} bytes is too large.", hint=f"Append less at once: {self._max_record} bytes.")
+                records.append(draft.record(first, ending, own))
+                changed[id] = after
+                placed.append((index, Appended(first, newest, 0, 0)))
+                if condition.key:
+                    pending[id, condition.key] = (condition.digest, index)
+            except HeadwaterError as error:
+                outcomes[index] = error
+        return _Numbered(records, placed, outcomes, changed)
+
+    def _number_other(
+        self,
+        draft: DeleteDraft | PurgeDraft | MarkDraft,
+        index: int,
+        records: list[Record],
+        placed: list[tuple[int, Appended | Placed]],
+        *,
+        changed: dict[str, int],
+        known: int,
+        last: int,
+    ) -> None:
+        """A Delete and a Purge of a journal that is not there write nothing."""
+        id = draft.id
+        if type(draft) is MarkDraft:
+            records.append(write_record(id, Mark(draft.mark, *self._by)))
+            placed.append((index, Placed(0, 0)))
+            return
+        if last < 0:
+            last = self._load(id, known)
+        if not last:
+            changed.setdefault(id, 0)  # where another process creates it meanwhile, this is to be looked at again
+            return
+        if type(draft) is DeleteDraft:
+            to = min(draft.to, last)
+            records.append(write_record(id, Delete(to, *self._by)))
+            placed.append((index, Placed(0, 0, to)))
+            changed[id] = last
+        else:
+            records.append(write_record(id, Purge(*self._by)))
+            placed.append((index, Placed(0, 0)))
+            changed[id] = 0
+
+    def _load(self, id: str, known: int) -> int:
+        """The last number of a journal of which nothing is known here."""
+        last = self._lasts[id] = self._log.last_number(id, known)
+        return last
+
+    def _same(
+        self, draft: PlainDraft | AppendDraft, condition: Condition, pending: dict[tuple[str, str], tuple[str, int]], known: int
+    ) -> Outcome:
+        """The answer of the call that came first under this key; None: this is the first."""
+        under_way = pending.get((draft.id, condition.key))
+        if under_way is not None:
+            if under_way[0] != condition.digest:
+                raise key_reused(draft.id, condition.key)
+            return _Same(under_way[1])
+        found = self._keys.answer(draft.id, condition.key, condition.digest, known)
+        return None if found is None else Appended(found.first, found.last, self._partition, found.offset, True)
+
+
+def _not_exact(id: str) -> NotOwner:
+    return NotOwner(
+        f"Journal {id!r:.60} is written by others, too, without claims: its last number is not certain.",
+        hint="Give every event its number (seq_nr) and no `expected`, or create a topic of headwater's own.",
+    )
+
+
+class _Same(Exception):
+    """Stands for the outcome of another call of the batch, under the same idempotency key."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _again(outcome: Outcome) -> Outcome:
+    return Appended(outcome.first, outcome.last, outcome.partition, outcome.offset, True) if isinstance(outcome, Appended) else outcome
+
+
+def _resolve(waiting: Sequence[_Call], outcomes: Sequence[Outcome]) -> None:
+    for (_, _, future), outcome in zip(waiting, outcomes, strict=True):
+        try:
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        except asyncio.InvalidStateError:
+            continue  # the caller has given up; its record is appended nevertheless

@@ -1,0 +1,161 @@
+"""The read of a journal: the store's rows, then the events of the log's tail, page by page.
+
+A page takes one view of the store and closes it, so that a slow reader holds nothing open. All pages show the journal as of the offset at
+which the read began: what the store has copied meanwhile is the same as what the log says. Events that are deleted meanwhile are missing
+from later pages; a journal that is purged meanwhile ends the read with `Conflict`, never early without a word.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from itertools import chain, islice, pairwise
+
+from headwater.core.errors import BadBounds, Conflict, OffsetGone
+from headwater.journal.actions import AppendPlace
+from headwater.journal.change import EventRow
+from headwater.journal.event import MAX_SEQ_NR, check_seq_nr
+from headwater.journal.merge import distinct, gapless, merged
+from headwater.journal.partition import Joined, JournalPartition, event_rows
+from headwater.journal.store import PartitionView
+
+PAGE = 1000
+_FETCHED = 100  # records of the tail that are read at once
+_AGAIN = 5
+
+
+def check_range(start: object, stop: object) -> tuple[int, int | None]:
+    """The numbers of a read. Errors: `BadInput` for what is no number, `BadBounds` for the wrong order."""
+    first = check_seq_nr(start, "number to read from")
+    last = None if stop is None else check_seq_nr(stop, "number to read to")
+    if last is not None and last < first:
+        raise BadBounds(f"Events {first} to {last} are the wrong way round.", hint="Give the lower number first.")
+    return first, last
+
+
+class JournalRead:
+    """One read. Blocking; one caller at a time. `end`: the offset below which records count; None: the store alone."""
+
+    def __init__(self, partition: JournalPartition, id: str, *, start: int = 1, stop: int | None = None, end: int | None) -> None:
+        self._partition, self._id, self._end = partition, id, end
+        self._next, self._stop = start, stop
+        self._life: uuid.UUID | None = None
+        self._begun = self._over = False
+        self._tail: Iterator[EventRow] | None = None  # once only events of the log are left
+
+    def page(self, most: int = PAGE) -> list[EventRow]:
+        """The next events, up to `most`; none at the end."""
+        for attempt in range(_AGAIN):
+            if self._over:
+                return []
+            try:
+                rows = list(islice(self._tail, most)) if self._tail is not None else self._from_both(most)
+            except OffsetGone:  # the log was deleted up to a newer pointer than that of the view: the store has it by now
+                self._tail = None
+                if attempt == _AGAIN - 1:
+                    raise
+                continue
+            if rows:
+                self._next = rows[-1].seq_nr + 1
+                self._over = rows[-1].seq_nr == MAX_SEQ_NR
+                return rows
+            if self._tail is not None:
+                self._over = True
+                return []
+        return []
+
+    def _from_both(self, most: int) -> list[EventRow]:
+        partition = self._partition
+        with partition.view() as view:
+            joined = partition.join(view, self._id, self._end)
+            head = joined.head
+            if not self._same_life(joined):
+                return []
+            assert head is not None
+            self._next = max(self._next, head.deleted + 1)
+            if self._stop is not None and self._next > self._stop:
+                self._over = True
+                return []
+            appends = self._appends(joined)
+            stored = None if joined.fold.purged >= 0 else joined.stored
+            behind = stored is None or self._next > stored.seq_nr or view is None
+            if behind and _ascending(appends):
+                self._tail = self._distinct(self._events(appends))
+                return list(islice(self._tail, most))
+            if stored is None or view is None:
+                rows = self._distinct(merged((), self._runs(appends)))
+                return self._ended(list(islice(rows, most)))
+            in_order = not appends or (_ascending(appends) and appends[0].first > stored.seq_nr)
+            return self._stored(view, joined, appends, in_order=in_order, most=most)
+
+    def _stored(self, view: PartitionView, joined: Joined, appends: list[AppendPlace], *, in_order: bool, most: int) -> list[EventRow]:
+        assert joined.stored is not None
+        pages = view.rows(self._id, joined.stored, self._next, self._stop, batch=most)
+        found: list[EventRow] = []
+        while len(found) < most and in_order:
+            rows = next(pages, None)
+            if rows is None:
+                break
+            found = found + rows if found else rows
+        if in_order and found and appends:
+            in_order = found[-1].seq_nr < appends[0].first  # rows above the head's number: kafka-journal's heads may go back
+        plain = gapless(found) and self._partition.settings.duplicates == "first"
+        if not in_order or not plain:
+            rest = merged(chain((found,), pages), self._runs(appends))
+            return self._ended(list(islice(self._distinct(rest), most)))
+        if len(found) < most and appends:
+            self._tail = self._distinct(self._events(appends))
+            found = [*found, *islice(self._tail, most - len(found))]
+        return self._ended(found)
+
+    def _ended(self, rows: list[EventRow]) -> list[EventRow]:
+        self._over = self._over or not rows
+        return rows
+
+    def _same_life(self, joined: Joined) -> bool:
+        """Whether there is something to read. Errors: `Conflict` where the journal is not the one that the read began with."""
+        head = joined.head
+        life = None if head is None else head.record_id
+        if self._begun and life != self._life and self._life is not None:
+            raise Conflict(
+                f"Journal {self._id!r:.60} was purged while it was read, behind event {self._next - 1}.",
+                hint="Read it again from the start.",
+            )
+        self._begun, self._life = True, life
+        self._over = head is None
+        return head is not None
+
+    def _appends(self, joined: Joined) -> list[AppendPlace]:
+        """The Appends of the tail that hold events to read."""
+        if joined.fold.first is None:
+            return []
+        start, stop = self._next, self._stop or MAX_SEQ_NR
+        return [place for place in joined.actions.appends(joined.fold.first.offset) if place.last >= start and place.first <= stop]
+
+    def _distinct(self, rows: Iterator[EventRow]) -> Iterator[EventRow]:
+        partition = self._partition
+        return distinct(rows, partition.settings.duplicates, partition.duplicates, self._id)
+
+    def _runs(self, appends: list[AppendPlace]) -> list[Iterator[EventRow]]:
+        """Streams of events, each of them ascending."""
+        runs: list[list[AppendPlace]] = []
+        for place in appends:
+            run = next((run for run in runs if run[-1].last < place.first), None)
+            if run is None:
+                runs.append([place])
+            else:
+                run.append(place)
+        return [self._events(run) for run in runs]
+
+    def _events(self, appends: list[AppendPlace]) -> Iterator[EventRow]:
+        """The events of these Appends that are asked for, in their order."""
+        start, stop, partition = self._next, self._stop or MAX_SEQ_NR, self._partition
+        for at in range(0, len(appends), _FETCHED):
+            for record in partition.records([place.offset for place in appends[at : at + _FETCHED]]):
+                for row in event_rows(record, partition.number):
+                    if start <= row.seq_nr <= stop:
+                        yield row
+
+
+def _ascending(appends: list[AppendPlace]) -> bool:
+    return all(one.last < other.first for one, other in pairwise(appends))

@@ -1,0 +1,68 @@
+"""Topics of journals: which there are, and how one is created."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from headwater.core.errors import UnknownJournal, UnknownTopic
+from headwater.core.spelling import meant
+from headwater.journal.names import is_journal_topic, topic_of
+from headwater.journal.settings import JournalSettings
+from headwater.log import Log
+from headwater.log.record import Topic, TopicSettings
+
+PART = "journal"
+Writers = Literal["owner", "shared"]
+"""Who appends to a topic: headwater alone, which numbers events, or others, too, which bring their numbers."""
+_HERE, _KAFKA = 2, 8  # partitions of a new topic
+
+
+class JournalTopics:
+    """The topics of one log that hold journals. Blocking."""
+
+    def __init__(self, log: Log, settings: JournalSettings, usual: TopicSettings | None = None) -> None:
+        self._log, self._settings, self._usual = log, settings, usual
+
+    def name(self, name: str) -> str:
+        """The topic's name: `journal-bank` for `bank`. Errors: `BadInput`."""
+        return topic_of(name, self._settings.prefixes)
+
+    def list(self) -> list[Topic]:
+        """Every topic of journals, sorted by name."""
+        return [topic for topic in self._log.topics() if is_journal_topic(topic.name, self._settings.prefixes)]
+
+    def find(self, name: str) -> Topic:
+        """A topic. Errors: `UnknownJournal` with the command that creates it."""
+        topic = self.name(name)
+        try:
+            return self._log.topic(topic)
+        except UnknownTopic:
+            raise self.unknown(name) from None
+
+    def unknown(self, name: str) -> UnknownJournal:
+        """The error for a topic that is not there."""
+        near = meant(self.name(name), [topic.name for topic in self.list()])
+        did = f"Did you mean {near}? " if near else ""
+        return UnknownJournal(
+            f"There are no journals {name!r:.60}: no topic {self.name(name)}.",
+            hint=f"{did}Create them with `headwater journal create {name}`, or `hw.journals({name!r:.60}, create=True)`.",
+        )
+
+    def create(self, name: str, partitions: int = 0) -> tuple[Topic, bool]:
+        """Create a topic, or find the one that is there; and whether it is new. `partitions`: 0 for the setting's.
+
+        Errors: `AlreadyExists` where it is there with another number of partitions.
+        """
+        topic = self.name(name)
+        try:
+            found = self._log.topic(topic)
+        except UnknownTopic:
+            found = None
+        if found is not None and partitions in (0, found.partitions):
+            return found, False
+        count = partitions or self._settings.partitions or (_HERE if self._log.engine == "embedded" else _KAFKA)
+        return self._log.create_topic(topic, partitions=count, settings=self._usual, part=PART), True
+
+    def writers(self, topic: Topic) -> Writers:
+        """Who appends to a topic. On this machine the log's lock lets every process number events; on Kafka the topic's owner does."""
+        return "owner" if self._log.engine == "embedded" or topic.settings.owner == PART else "shared"

@@ -1,0 +1,76 @@
+"""What is asked of a journal's writer, and what it answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from headwater.core.errors import WrongExpected
+from headwater.journal.append_draft import AppendDraft, PlainDraft
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """Where an Append lies. `first`, `last`: the numbers of its events. `replayed`: it was there, under the same idempotency key."""
+
+    first: int
+    last: int
+    partition: int
+    offset: int
+    replayed: bool = False
+
+
+class Placed(msgspec.Struct, frozen=True, gc=False):
+    """Where a Delete, a Purge or a Mark lies. `to`: the last number that a Delete removes; 0 for the others."""
+
+    partition: int
+    offset: int
+    to: int = 0
+
+
+class DeleteDraft(NamedTuple):
+    """Remove the events of a journal up to `to`."""
+
+    id: str
+    to: int
+
+
+class PurgeDraft(NamedTuple):
+    """Remove a journal."""
+
+    id: str
+
+
+class MarkDraft(NamedTuple):
+    """Put a mark into the partition of a journal."""
+
+    id: str
+    mark: str
+
+
+Draft = PlainDraft | AppendDraft | DeleteDraft | PurgeDraft | MarkDraft
+
+
+class Condition(NamedTuple):
+    """What an Append asks for beside its events. `expected`: the last number of the journal. `key`, `digest`: its idempotency key."""
+
+    expected: int | None = None
+    key: str = ""
+    digest: str = ""
+
+
+ALWAYS = Condition()
+Outcome = Appended | Placed | None | BaseException
+"""None: nothing was to be done, because there is no such journal."""
+
+
+def wrong_expected(id: str, expected: int, last: int) -> WrongExpected:
+    """The error for a journal whose last number is another one."""
+    return WrongExpected(
+        f"Journal {id!r:.60} ends with event {last}, not with {expected}."
+        if last
+        else f"There is no journal {id!r:.60}: its last number is 0.",
+        hint=f"Read it from {expected + 1} on, decide again, and append with expected={last}."
+        if last > expected
+        else f"Append with expected={last}.",
+    )
