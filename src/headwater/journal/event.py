@@ -7,13 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from headwater.core.errors import BadInput
 
 MAX_SEQ_NR = (1 << 63) - 1
+SeqNr = Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ_NR)]
+"""A sequence number in JSON that msgspec decodes."""
 RESERVED = "journal.action"
 """The header that says what a record does; users cannot set it."""
 OWN_HEADERS = "headwater."

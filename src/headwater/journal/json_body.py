@@ -13,12 +13,10 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.journal.action import Events, PayloadMetadata
-from headwater.journal.event import MAX_SEQ_NR, NumberedEvent, Payload, PayloadKind
+from headwater.journal.event import NumberedEvent, Payload, PayloadKind, SeqNr
 from headwater.journal.json_text import check_json
 from headwater.journal.metadata import PayloadMetadataJson, payload_metadata_json, payload_metadata_of
 from headwater.journal.unreadable import unreadable
-
-SeqNr = Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ_NR)]
 
 
 class EventJson(msgspec.Struct, gc=False, rename={"seq_nr": "seqNr", "payload_type": "payloadType"}):

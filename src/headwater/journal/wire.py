@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from headwater.core.errors import BadInput, UnreadableRecord
 from headwater.journal.action import Action, ActionRecord, Append, Delete, Mark, Purge
-from headwater.journal.event import MAX_SEQ_NR, OWN_HEADERS, RESERVED, check_seq_nr
+from headwater.journal.event import MAX_SEQ_NR, OWN_HEADERS, RESERVED, SeqNr, check_seq_nr
 from headwater.journal.metadata import HeaderMetadataJson, given_data, header_metadata_json
 from headwater.journal.names import key_of
 from headwater.journal.unreadable import at_offset, unreadable
 from headwater.log.record import Header, Record
-
-SeqNr = Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ_NR)]
 
 
 class _Range(msgspec.Struct, gc=False, rename={"first": "from", "last": "to"}):
