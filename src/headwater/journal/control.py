@@ -84,9 +84,10 @@ _kind = msgspec.json.Decoder(Decision)
 def decision_of(record: Record) -> Decision | None:
     """The decision that a record holds; None for a record of another kind."""
     try:
-        return _kind.decode(record.value or b"")
+        found: Decision = _kind.decode(record.value or b"")
     except msgspec.MsgspecError:
         return None
+    return found
 
 
 class ControlLog:

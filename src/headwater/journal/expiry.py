@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 
 import msgspec
 
@@ -127,7 +128,7 @@ class _ExpiringPartition:
             return left
         while left:
             try:
-                guard = Guard(since, lambda records: self._refuse_touched(records, left), self._topic.generation)
+                guard = Guard(since, partial(self._refuse_touched, left), self._topic.generation)
                 log.append(name, partition, self._records(left), guard=guard, part=PART)
                 return left
             except _Touched as touched_since:
@@ -141,7 +142,7 @@ class _ExpiringPartition:
         keys = {record.key for record in records}
         return {id for id in ids if key_of(id) in keys}
 
-    def _refuse_touched(self, records: Sequence[Record], ids: Sequence[str]) -> None:
+    def _refuse_touched(self, ids: Sequence[str], records: Sequence[Record]) -> None:
         if touched := self._touched(records, ids):
             raise _Touched(touched)
 

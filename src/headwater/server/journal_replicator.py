@@ -59,7 +59,8 @@ class ReplicatorChild:
             early = 0 if self._clock.monotonic() - began > _LIVED else early + 1
             pause = _PAUSES[min(early, len(_PAUSES) - 1)]
             self.deaths += 1
-            logging.getLogger("headwater.server").error("the replicator of journals ended with %d; it is started again in %g s", code, pause)
+            logger = logging.getLogger("headwater.server")
+            logger.error("the replicator of journals ended with %d; it is started again in %g s", code, pause)
             await self._clock.sleep(pause)
 
     async def _once(self) -> int:

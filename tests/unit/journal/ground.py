@@ -83,16 +83,16 @@ class Ground:
         self.data, self.clock = data, clock or ManualClock()
         self.log: Log = EmbeddedLog(data, clock=self.clock)
         self.address = store_address_of(Settings(), data)
-        self.store: JournalStore = open_store(self.address)
+        self.store: JournalStore = open_store(self.address, clock=self.clock)
         self.outcomes: list[RoundOutcome] = []
         self.statuses: list[ReplicatorStatus] = []
 
     def topic(self, name: str = TOPIC, partitions: int = 2) -> JournalTopic:
-        made = self.log.create_topic(name, partitions=partitions)
+        made = self.log.create_topic(name, partitions=partitions, part="journal")
         return JournalTopic(name, partitions, made.generation)
 
     def append(self, *records: Record, partition: int = 0, topic: str = TOPIC) -> list[int]:
-        return list(self.log.append(topic, partition, records))
+        return list(self.log.append(topic, partition, records, part="journal"))
 
     def rounds(self, *, small: int = 1 << 40, stopping: threading.Event | None = None) -> Rounds:
         return Rounds(

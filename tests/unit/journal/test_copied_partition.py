@@ -69,7 +69,7 @@ def test_the_copy_of_an_earlier_topic_is_cleared(ground: Ground) -> None:
     old = CopiedPartition(ground.topic(), 0)
     ground.append(appended("a", 1))
     ground.loop().catch_up()
-    ground.log.delete_topic(TOPIC)
+    ground.log.delete_topic(TOPIC, part="journal")
     new = CopiedPartition(ground.topic(), 0)
     new.prepare(ground.log, ground.store)
     assert (new.pointer, "created again" in new.note) == (-1, True)
@@ -79,7 +79,7 @@ def test_the_copy_of_an_earlier_topic_is_cleared(ground: Ground) -> None:
 def test_a_gap_and_a_log_that_is_older_than_the_store_are_errors(ground: Ground) -> None:
     topic = ground.topic()
     ground.append(appended("a", 1), appended("a", 2))
-    ground.log.delete_before(TOPIC, 0, 1)
+    ground.log.delete_before(TOPIC, 0, 1, part="journal")
     with pytest.raises(LogGap):
         CopiedPartition(topic, 0).prepare(ground.log, ground.store)
     ground.append(appended("b", 1), partition=1)
@@ -112,7 +112,7 @@ def test_a_decision_to_make_it_anew_is_followed_once(ground: Ground) -> None:
 def test_a_deleted_topic_is_noticed_by_its_watch(ground: Ground) -> None:
     partition = CopiedPartition(ground.topic(), 0)
     partition.watch(ground.log, lambda: None)
-    ground.log.delete_topic(TOPIC)
+    ground.log.delete_topic(TOPIC, part="journal")
     with pytest.raises(UnknownTopic):
         partition.task(1)
     partition.close()

@@ -78,7 +78,7 @@ def test_a_replay_is_refused_where_the_log_no_longer_begins_at_zero(ground: Grou
     ground.append(appended("a", 1), appended("a", 2))
     decision = Quarantine(generation=topic.generation, partition=0, offset=1, why="x")
     ControlLog(ground.log, TOPIC).append(decision)
-    ground.log.delete_before(TOPIC, 0, 1)
+    ground.log.delete_before(TOPIC, 0, 1, part="journal")
     with pytest.raises(LogGap):
         retry(ground.log, topic, 0, 1)
 
@@ -87,7 +87,7 @@ def test_decisions_about_an_earlier_topic_of_the_name_do_not_count(ground: Groun
     topic = ground.topic()
     ground.append(POISON)
     quarantine(ground.log, topic, 0, 0, why="x")
-    ground.log.delete_topic(TOPIC)
+    ground.log.delete_topic(TOPIC, part="journal")
     again = ground.topic()
     ground.append(POISON)
     [dead] = dead_records(ground.log, ground.store, again)

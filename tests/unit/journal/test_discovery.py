@@ -10,7 +10,7 @@ from headwater.log.record import Topic
 
 def test_it_finds_topics_by_their_prefixes_and_leaves_out_their_own_topics(ground: Ground) -> None:
     for name in ("journal-bank", "journal", "ledger-x", "orders", "control-journal-bank", "snapshot-journal-bank"):
-        ground.log.create_topic(name)
+        ground.log.create_topic(name, part="journal")
     discovery = Discovery(ground.log, ("journal", "ledger"))
     assert [topic.name for topic in discovery.look().added] == ["journal", "journal-bank", "ledger-x"]
     assert not discovery.look()
@@ -21,8 +21,8 @@ def test_it_notices_topics_that_are_added_removed_and_created_again(ground: Grou
     ground.topic("journal-b")
     discovery = Discovery(ground.log, ("journal",))
     discovery.look()
-    ground.log.delete_topic("journal-a")
-    ground.log.delete_topic("journal-b")
+    ground.log.delete_topic("journal-a", part="journal")
+    ground.log.delete_topic("journal-b", part="journal")
     again = ground.topic("journal-a")
     added = ground.topic("journal-c")
     assert first.generation != again.generation

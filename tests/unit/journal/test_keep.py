@@ -67,7 +67,7 @@ def test_a_store_that_cannot_be_synced_lets_nothing_go(ground: Ground, monkeypat
 
 def test_a_copy_of_an_earlier_topic_lets_nothing_go(ground: Ground) -> None:
     filled(ground)
-    ground.log.delete_topic(TOPIC)
+    ground.log.delete_topic(TOPIC, part="journal")
     topic = ground.topic(partitions=1)
     ground.append(appended("a", 1))
     ground.clock.advance(100_000)  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ def test_lag_counts_records_and_the_age_of_the_oldest(ground: Ground) -> None:
 def test_records_that_the_log_has_lost_are_counted_apart(ground: Ground) -> None:
     ground.topic()
     ground.append(*[appended("a", number) for number in range(1, 5)])
-    ground.log.delete_before(TOPIC, 0, 3)
+    ground.log.delete_before(TOPIC, 0, 3, part="journal")
     first, _ = lag(ground)
     assert (first.missing, first.records, first.start) == (3, 1, 3)
 
@@ -38,7 +38,7 @@ def test_a_copy_of_an_earlier_topic_counts_as_none(ground: Ground) -> None:
     ground.topic()
     ground.append(*[appended("a", number) for number in range(1, 5)])
     ground.loop().catch_up()
-    ground.log.delete_topic(TOPIC)
+    ground.log.delete_topic(TOPIC, part="journal")
     ground.topic()
     ground.append(appended("a", 1))
     first, _ = lag(ground)

@@ -29,7 +29,7 @@ def test_the_replicator_makes_the_chosen_partitions_anew(ground: Ground) -> None
 def test_it_is_refused_whole_where_the_log_no_longer_begins_at_zero(ground: Ground) -> None:
     topic = ground.topic()
     ground.append(appended("a", 1), partition=1)
-    ground.log.delete_before(TOPIC, 1, 1)
+    ground.log.delete_before(TOPIC, 1, 1, part="journal")
     with pytest.raises(LogGap, match="journal-bank/1"):
         request_rebuild(ground.log, topic)
     with pytest.raises(UnknownPartition):
@@ -44,7 +44,7 @@ def test_a_log_that_lost_its_beginning_since_keeps_the_old_copy(ground: Ground) 
     loop.catch_up()
     before = held(ground.store, topic)
     request_rebuild(ground.log, topic)
-    ground.log.delete_before(TOPIC, 0, 1)
+    ground.log.delete_before(TOPIC, 0, 1, part="journal")
     loop.catch_up()
     assert held(ground.store, topic) == before
     [stopped] = loop.status().partitions

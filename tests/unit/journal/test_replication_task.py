@@ -96,7 +96,7 @@ def test_poison_stops_behind_what_lies_before_it(ground: Ground, columns: bool) 
 def test_a_log_that_begins_behind_the_pointer_is_a_gap(ground: Ground) -> None:
     topic = ground.topic()
     ground.append(*[appended("a", number) for number in range(1, 5)])
-    ground.log.delete_before(TOPIC, 0, 2)
+    ground.log.delete_before(TOPIC, 0, 2, part="journal")
     outcome = copy_partition(ground.log, ground.store, task(topic, 4))
     assert outcome.pointer == -1
     assert outcome.problem is not None
