@@ -126,7 +126,8 @@ class JournalPerformer:
 
     async def status(self, request: JournalsRequest) -> answers.TopicStatus:
         """A topic and its partitions."""
-        return await self.topics_open.reading(request.topic, _status)
+        engine = self.topics_open.store_engine
+        return await self.topics_open.reading(request.topic, lambda topic: _status(topic, engine))
 
     async def pointers(self, request: JournalsRequest) -> Sequence[answers.ShownPointer]:
         """How far each partition of a topic is copied."""
@@ -340,25 +341,25 @@ def _time(pointer: Pointer, ms: int) -> str | int | None:
     return None if pointer.offset < 0 else show_time(ms)
 
 
-def _status(topic: OpenTopic) -> answers.TopicStatus:
+def _status(topic: OpenTopic, engine: str) -> answers.TopicStatus:
     partitions = [_partition_status(partition) for partition in topic.partitions]
     return answers.TopicStatus(
         topic=topic.topic.name,
         writers=topic.writers,
         generation=topic.topic.generation,
-        store="sqlite",
+        store=engine,
         lag=sum(one.lag for one in partitions),
         partitions=partitions,
     )
 
 
-def _partition_status(partition: JournalPartition) -> answers.PartitionStatus:
+def _partition_status(partition: JournalPartition) -> answers.JournalPartitionStatus:
     pointer, bounds, cache = partition.pointer(), partition.bounds(), partition.cache
     counted = {} if cache is None else {
         "cached": len(cache), "hits": cache.counts.hit, "misses": cache.counts.miss, "ahead": cache.counts.ahead,
         "limited": cache.counts.limited, "behind": cache.counts.behind,
     }  # fmt: skip
-    return answers.PartitionStatus(
+    return answers.JournalPartitionStatus(
         partition=partition.number,
         start=bounds.start,
         end=bounds.end,
