@@ -14,9 +14,8 @@ from quick_spark import quick
 from tests.unit.journal.ground import TOPIC, Ground, appended, eventually, ground_at, held, random_records
 
 from headwater.core.clock import SystemClock
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.discovery import Discovery, JournalTopic
 from headwater.journal.loop import ReplicatorLoop
-from headwater.journal.discovery import Discovery
 from headwater.journal.replicate import Rounds
 from headwater.journal.replication_task import PartitionTask, copy_partition
 from headwater.journal.verify import verify_topic
@@ -43,9 +42,7 @@ def filled(tmp_path: Path) -> Iterator[tuple[Ground, JournalTopic]]:
 
 
 def replicator(ground: Ground) -> ReplicatorLoop:
-    rounds = Rounds(
-        ground.log, ground.store, address=ground.address, spark=quick(), small=0, clock=ground.clock, ends_java=True
-    )
+    rounds = Rounds(ground.log, ground.store, address=ground.address, spark=quick(), small=0, clock=ground.clock, ends_java=True)
     return ReplicatorLoop(
         ground.log,
         ground.store,
