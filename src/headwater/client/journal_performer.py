@@ -69,7 +69,7 @@ class JournalPerformer:
         self._log, self._ids = log, ids
         self.by = written_by()
         """The origin and the version that records name."""
-        self.topics_open = OpenTopics(log, clock=clock or SystemClock(), settings=settings or Settings(), by=self.by)
+        self.topics_open = OpenTopics(log, clock=clock or SystemClock(), settings=settings or Settings(), by=self.by, address=address)
 
     # -- how it runs ------------------------------------------------------------------------------------------
 
