@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.services.private import PrivateServers
 
 from headwater.core.errors import BadInput, Conflict
+from headwater.core.errors import Unavailable as UnavailableError
 from headwater.core.settings import CassandraSettings
 from headwater.core.units import Duration
 from headwater.journal.cassandra import TABLES, CassandraJournalStore
@@ -233,6 +236,26 @@ def test_random_histories_leave_what_sqlite_has(store: CassandraJournalStore, to
     for change in history.split([dice.randint(1, 299) for _ in range(20)]):
         assert copy.apply(change)
     assert digest_of(copy) == other_copy(history, history.end, tmp_path)
+
+
+@pytest.mark.soak
+def test_a_node_that_is_killed_ends_the_change_and_the_next_one_finishes_it(private_servers: PrivateServers, tmp_path: Path) -> None:
+    running = private_servers.up("cassandra")
+    host, port = running.cassandra
+    settings = CassandraSettings(contact_points=(f"{host}:{port}",), keyspace="journals", timeout=Duration(5_000))
+    history = filled("journal-a")
+    with CassandraJournalStore(Keyspace(settings), segment_size=3) as store:
+        copy = partition(store, "journal-a")
+        copy.apply(history.change(0, FIRST))
+        running.kill("node-1")
+        with pytest.raises(UnavailableError):
+            copy.apply(history.change(FIRST, SECOND))
+        running.restart("node-1")
+        for _ in range(30):  # each waits for some seconds; the driver looks for the node at intervals of its own
+            with suppress(UnavailableError):
+                copy.apply(history.change(FIRST, SECOND))
+                break
+        assert digest_of(copy) == other_copy(history, SECOND, tmp_path)
 
 
 # -- kafka-journal on the same tables -----------------------------------------------------------------------------

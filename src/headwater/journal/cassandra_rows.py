@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -125,8 +126,7 @@ def head_values(
     topic: str, segment: int, id: str, head: Head, *, before: str, time: int, replaces: bool, jumps: Jumps = ()
 ) -> Sequence[object]:
     """The values of the statement `insert_head`. `replaces`: a row is there, whose columns must go where the head has none."""
-    driver = library()
-    none = None if replaces else driver.query.UNSET_VALUE
+    none = None if replaces else _unset()
     duration = none if head.expire_after is None else _duration(head.expire_after)
     created = datetime.fromtimestamp(head.created / 1000, UTC).date()
     return (
@@ -152,7 +152,7 @@ def head_values(
 
 def row_values(topic: str, id: str, head: Head, row: EventRow, base: int) -> Sequence[object]:
     """The values of the statement `insert_row`. Columns without a value are left out: a null would be kept as a deletion."""
-    unset = library().query.UNSET_VALUE
+    unset = _unset()
     payload = row.payload
     binary = payload is not None and payload.kind is PayloadKind.BINARY
     return (
@@ -204,6 +204,12 @@ def event_row(columns: Row) -> EventRow:
 def same_life(record_id: uuid.UUID | None, head: Head) -> bool:
     """Whether a row belongs to a head's life. Rows of a head without an id, as older versions of kafka-journal made them, all do."""
     return head.record_id is None or record_id == head.record_id
+
+
+@cache
+def _unset() -> Any:
+    """The value that leaves a column out. Kept: this is asked for each row."""
+    return library().query.UNSET_VALUE
 
 
 def _duration(milliseconds: int) -> Any:
