@@ -17,6 +17,7 @@ from headwater.core.settings import Settings
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
 from headwater.journal.store import JournalStore
+from headwater.journal.store_address import StoreAddress, open_store, store_address_of
 from headwater.journal.topics import JournalTopics, Writers
 from headwater.log import Log
 from headwater.log.record import Topic
@@ -36,6 +37,7 @@ class OpenTopics:
     def __init__(self, log: LocalLog, *, clock: Clock, settings: Settings, by: tuple[str | None, str | None]) -> None:
         self._log, self._clock, self._settings, self._by = log, clock, settings, by
         self.journal: JournalSettings = JOURNAL_SECTION.of(settings)
+        self.store_engine = settings.store.engine
         self._open: dict[str, OpenTopic] = {}  # by the name that users give
         self._checked: dict[str, float] = {}
         self._store: JournalStore | None = None
@@ -112,12 +114,16 @@ class OpenTopics:
             del self._open[name]
         await opened.aclose()
 
+    def store_address(self, log: Log) -> StoreAddress:
+        """Where the store is. Errors: `BadConfig`."""
+        return store_address_of(self._settings, Path(log.address.path) if log.engine == "embedded" else self._settings.data)
+
     def store(self, log: Log) -> JournalStore:
         """The store, opened at its first use. Blocking."""
         with self._opening:
             if self._store is None:
                 self._check()
-                self._store = _open_store(self._settings, log, self._clock, self.journal)
+                self._store = open_store(self.store_address(log), clock=self._clock)
             return self._store
 
     async def aclose(self) -> None:
@@ -132,12 +138,6 @@ class OpenTopics:
     def _check(self) -> None:
         if self._closed:
             raise Closed("This headwater is closed.", hint="Open it again.")
-
-
-def _open_store(settings: Settings, log: Log, clock: Clock, journal: JournalSettings) -> JournalStore:
-    from headwater.journal.sqlite import SqliteJournalStore
-
-    return SqliteJournalStore(Path(log.address.path or settings.data) / "journal", clock=clock, segment_size=journal.segment_size)
 
 
 def written_by() -> tuple[str, str]:

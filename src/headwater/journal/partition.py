@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from headwater.core.errors import LogGap, OffsetGone, UnreadableRecord
+import msgspec
+
+from headwater.core.errors import Conflict, LogGap, OffsetGone, UnreadableRecord
 from headwater.journal.actions import TailActions
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.change import EventRow, Pointer
@@ -24,8 +26,9 @@ from headwater.log.epochs import Epochs
 from headwater.log.layout import decode_headers
 from headwater.log.record import Bounds, Record, Topic
 
+T = TypeVar("T")
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
-_AGAIN = 5  # times that a read begins anew because the log was deleted up to a newer pointer
+AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 _NOTHING = Pointer(-1)
 
 
@@ -104,6 +107,17 @@ class JournalPartition:
         with nullcontext() if copy is None else copy.view() as view:
             yield view
 
+    def viewed(self, call: Callable[[PartitionView | None], T]) -> T:
+        """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer."""
+        for _ in range(AGAIN):
+            try:
+                with self.view() as view:
+                    return call(view)
+            except (OffsetGone, Conflict):
+                continue
+        with self.view() as view:
+            return call(view)
+
     def pointer(self) -> Pointer:
         """How far the partition is copied."""
         copy = self.copy()
@@ -118,17 +132,10 @@ class JournalPartition:
 
     def joined(self, id: str, end: int | None) -> Joined:
         """A journal below an offset; None: what the store alone says."""
-        for _ in range(_AGAIN):
-            try:
-                with self.view() as view:
-                    return self.join(view, id, end)
-            except OffsetGone:  # the log was deleted up to a newer pointer than this view's
-                continue
-        with self.view() as view:
-            return self.join(view, id, end)
+        return self.viewed(lambda view: self.join(view, id, end))
 
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
-        """`joined`, over an open view. Errors: also `OffsetGone`, where the log was deleted up to a newer pointer."""
+        """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""
         pointer, stored = (_NOTHING, None) if view is None else (view.pointer, view.head(id))
         if end is None or pointer.offset + 1 >= end:
             if end is not None and self._cache is not None:
@@ -153,8 +160,6 @@ class JournalPartition:
         action, started = read_record(last), read_record(first)
         if action is None or started is None or action.value is None:
             return joined.head
-        import msgspec
-
         expiry = Expiry(expire_after_of(action.action.payload_type, action.value), action.timestamp)  # type: ignore[union-attr]
         began = msgspec.structs.replace(joined.fold.first, origin=started.action.origin)
         return self._applied(msgspec.structs.replace(joined.fold, first=began, expiry=expiry), joined.stored)
