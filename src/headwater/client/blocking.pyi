@@ -15,6 +15,11 @@ from headwater.client.queue_rows import GivenAfter
 from headwater.client.queue_running import WorkerReport
 from headwater.core.clock import Clock
 from headwater.core.config import Config
+from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownPointer, ShownTopic, TopicStatus
+from headwater.journal.event import EventRecord
+from headwater.journal.requests import Consistency
+from headwater.journal.shown import FollowedEvent
+from headwater.journal.write import Appended
 from headwater.log.answers import PartitionContent, Placed
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
 from headwater.pipeline.operating import answers
@@ -552,6 +557,114 @@ class BlockingOneQueue:
     def dead_drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Forget every dead row, or those that a filter finds, for good; return how many."""
 
+class BlockingJournals:
+    """Every topic of journals: `bank = hw.journals("bank")`, then `await bank["alice"].append({"type": "opened"})`."""
+
+    def __call__(self, topic: str, *, create: bool = False) -> BlockingTopicJournals:
+        """The journals of a topic: `journals("bank")` is the topic `journal-bank`. Does no I/O.
+
+        Awaiting it checks that it is there, and with `create` makes one that is not. Errors: `BadInput`.
+        """
+
+    def list(self) -> Sequence[ShownTopic]:
+        """Every topic of journals, sorted by name."""
+
+    def create(self, topic: str, *, partitions: int = 0, dry_run: bool = False) -> ShownTopic:
+        """Create a topic of journals. One that is there stays as it is. `partitions`: 0 for the configured number.
+
+        Errors: `AlreadyExists` where it is there with another number of partitions.
+        """
+
+class BlockingTopicJournals:
+    """The journals of a topic, by their ids.
+
+    Errors of every call: `UnknownJournal` for a topic that is not there; `BadInput`; `Unavailable`. Over HTTP also `Unreachable`.
+    """
+
+    name: str
+
+    def open(self) -> BlockingTopicJournals:
+        """Check that the topic is there, and create it first where that was asked for. Errors: `UnknownJournal`."""
+
+    def __getitem__(self, id: str) -> BlockingJournal:
+        """A journal by its id. Does no I/O. Errors: `BadInput` for what is no id."""
+
+    def ids(self) -> Generator[str]:
+        """The ids of all journals, sorted by their UTF-8 bytes. Purged ones are left out."""
+
+    def follow(
+        self, after: str | None = None, *, tags: Collection[str] | None = None, ids: Collection[str] | None = None
+    ) -> Generator[FollowedEvent]:
+        """The events of the topic, those that the log keeps and then those that come, for ever. Deletes and Purges take nothing back.
+
+        `after`: the `position` of the last event that was seen; None: from the first one on. `tags`: only events with one of these. `ids`:
+        only these journals. Errors: `OffsetGone` for a position whose records are deleted.
+        """
+
+    def status(self) -> TopicStatus:
+        """The topic and its partitions: what the log keeps, how far it is copied, the head caches."""
+
+    def pointers(self) -> Sequence[ShownPointer]:
+        """How far each partition is copied into the store."""
+
+class BlockingJournal:
+    """The events of one entity, numbered from 1. The first Append creates it.
+
+    Errors of every call: `UnknownJournal` for a topic that is not there; `BadInput`; `Unavailable`, such as `OutcomeUnknown` where the log
+    could not be written; `Damaged`, such as `LogGap`; `NotOwner`. Over HTTP also `Unreachable`.
+    """
+
+    topic: str
+    id: str
+
+    def append(
+        self,
+        *events: Any,
+        expected: int | None = None,
+        tags: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        metadata: Any = None,
+        header_metadata: Any = None,
+        expire_after: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Appended:
+        """Append payloads, or `Event`s, as one record, all or none; return their numbers once they are durable.
+
+        A payload is bytes, text, or a value of JSON. `expected`: the last number of the journal, 0 for a new one. `tags`: of every event.
+        `headers`: texts by name. `metadata`: JSON that is kept with the events, `header_metadata`: in the record's header. `expire_after`,
+        such as "30d": when the journal may be removed. `idempotency_key`: an Append that is sent twice is done once, for a day.
+
+        Errors: `WrongExpected` with the last number; `KeyReused`; `TooLarge`; `BadInput` for no or unordered events and reserved headers;
+        `NotOwner` where others write the topic, too, and an event has no number or `expected` is given.
+        """
+
+    def delete(self, *, to: int) -> JournalChanged:
+        """Delete the events up to a number, with it. Its last number stays. An unknown journal stays unknown."""
+
+    def purge(self) -> JournalChanged:
+        """Remove the journal, for good. One that is appended to later begins at 1."""
+
+    def mark(self, id: str | None = None) -> JournalChanged:
+        """Put a mark into the partition. Whoever has read it has read everything before it."""
+
+    def read(
+        self, start: int = 1, *, stop: int | None = None, limit: int | None = None, consistency: Consistency = "end"
+    ) -> Generator[EventRecord]:
+        """The events from a number on, up to `stop`, with it. Empty for an unknown journal.
+
+        `consistency`: "end", everything that was durable when the read began; "mark", the same through a mark in the log; "store", what is
+        copied alone. Errors: `BadBounds`; `Conflict` for a journal that is purged while it is read; `UnreadableRecord`.
+        """
+
+    def pointer(self, *, consistency: Consistency = "end") -> int | None:
+        """The last number; None for a journal that is not there. Deletes leave it as it is."""
+
+    def head(self, *, consistency: Consistency = "end") -> ShownHead | None:
+        """The head: last number, what is deleted, when it was created and expires; None for a journal that is not there."""
+
+    def trail(self, *, limit: int = 100) -> JournalTrail:
+        """Its newest records in the log, its head in the store, and how far the store lags behind."""
+
 class BlockingClaim(QueueRow):
     """A row that the caller may process until `lease_until`: `async with claim: …` is done at its end, and fails with an exception.
 
@@ -660,6 +773,7 @@ class Blocking:
     pipelines: BlockingPipelines
     wal: BlockingWriteAheadLog
     queue: BlockingQueues
+    journals: BlockingJournals
     def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...

@@ -252,6 +252,7 @@ JOURNAL = PartDefinition(
     offers="headwater.client.journal:Journals",
     handlers="headwater.server.journal_handlers:JournalHandlers",
     closes="headwater.client.journal_performer:closes",
+    commands="headwater.cli.journal:group",
     owns=("journal-", "snapshot-journal", "control-journal"),
     sections=(JOURNAL_SECTION,),
     instead="headwater.journal.topic_hints:instead",
