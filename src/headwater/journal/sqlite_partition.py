@@ -161,7 +161,9 @@ class SqlitePartitionView(PartitionView):
         return None if row is None else _head(self._partition, row)
 
     def rows(self, id: str, head: Head, start: int, stop: int | None = None, *, batch: int = 1000) -> Iterator[list[EventRow]]:
-        first, last = max(start, (head.delete_to or 0) + 1), MAX_SEQ_NR if stop is None else stop
+        first, last = max(start, head.deleted + 1), head.seq_nr if stop is None else min(stop, head.seq_nr)
+        if first > last:
+            return
         found = self._snapshot.rows(f"{_ROWS} {batch:d}", (id, first, last))
         while found:
             yield _event_rows(found, self._partition, head.record_id)

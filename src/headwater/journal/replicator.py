@@ -1,0 +1,105 @@
+"""A replicator put together from the settings: log, store, rounds, lock, status and daily work. For `headwater journal replicate`, and for
+the child of a server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+
+from headwater.cluster.kafka import KafkaOwnership
+from headwater.core.clock import Clock
+from headwater.core.errors import HeadwaterError
+from headwater.core.files import Files, make_dirs
+from headwater.core.settings import Settings
+from headwater.journal.chores import Chores
+from headwater.journal.discovery import Discovery
+from headwater.journal.leader import GroupReplicatorLock, LocalReplicatorLock, ReplicatorLock
+from headwater.journal.loop import ReplicatorLoop
+from headwater.journal.replicate import RoundOutcome, Rounds, small_of
+from headwater.journal.settings import JOURNAL_SECTION
+from headwater.journal.status import ReplicatorStatus, StatusFile
+from headwater.journal.store_address import open_store, store_address_of
+from headwater.log import Log
+from headwater.log.opening import address_of, open_log
+
+FOLDER = "replicator"
+"""Below the data directory: the lock and the status."""
+
+
+def lock_path(data: Path) -> Path:
+    """The lock of the replicator of a data directory."""
+    return data / FOLDER / "lock"
+
+
+def status_file(data: Path, *, files: Files | None = None) -> StatusFile:
+    """What the replicator of a data directory says about itself."""
+    return StatusFile(data / FOLDER / "status.json", files=files)
+
+
+@contextmanager
+def replicator(
+    settings: Settings,
+    *,
+    clock: Clock,
+    random: Random,
+    stopping: threading.Event,
+    files: Files | None = None,
+    ends_java: bool = False,
+    copied: Callable[[RoundOutcome], None] = lambda outcome: None,
+) -> Iterator[ReplicatorLoop]:
+    """The replicator of the configured log and store, not yet running. Its daily work runs beside it until the block ends.
+
+    Errors: those of opening the log and the store.
+    """
+    files, journal = files or Files(), JOURNAL_SECTION.of(settings)
+    with ExitStack() as opened:
+        log = opened.enter_context(open_log(address_of(settings), clock=clock))
+        address = store_address_of(settings, settings.data)
+        store = opened.enter_context(open_store(address))
+        make_dirs(files, settings.data / FOLDER)
+        lock = _lock(settings, log, clock, files, opened)
+        status = status_file(settings.data, files=files)
+        rounds = Rounds(
+            log,
+            store,
+            address=address,
+            spark=settings.spark,
+            small=small_of(settings),
+            clock=clock,
+            stopping=stopping,
+            ends_java=ends_java,
+        )
+        loop = ReplicatorLoop(
+            log,
+            store,
+            rounds,
+            Discovery(log, journal.prefixes),
+            clock=clock,
+            random=random,
+            lock=lock,
+            pause=journal.round.seconds,
+            report=lambda said: _written(status, said),
+            copied=copied,
+            stopping=stopping,
+        )
+        opened.callback(loop.close)
+        chores = Chores(log, store, Discovery(log, journal.prefixes), keep=journal.keep, clock=clock, active=lambda: loop.active)
+        opened.enter_context(chores.running(stopping))
+        yield loop
+
+
+def _lock(settings: Settings, log: Log, clock: Clock, files: Files, opened: ExitStack) -> ReplicatorLock:
+    if log.engine == "kafka" and settings.store.engine == "cassandra":
+        ownership = opened.enter_context(KafkaOwnership(log, group="headwater-replicators", clock=clock))
+        return GroupReplicatorLock(log, ownership, settings.cassandra.keyspace)
+    return LocalReplicatorLock(lock_path(settings.data), files=files)
+
+
+def _written(file: StatusFile, status: ReplicatorStatus) -> None:
+    try:
+        file.write(status)
+    except (OSError, HeadwaterError):  # a hint for people: a full disk must not stop the copying, which may free it
+        return
