@@ -1,4 +1,4 @@
-"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables, queues and journals, looked up where the command would look.
+"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables, queues and journals, looked up where the command would.
 
 After any error it offers nothing.
 """

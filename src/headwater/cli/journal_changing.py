@@ -33,7 +33,7 @@ def create(
     has = f", with {counted(made.partitions, 'partition')}" if made.partitions else ""
     at.answered(made, f"Topic {made.topic} {what}{has}.")
     if made.created and not at.dry_run:
-        append = f"journal append {topic} ID '{{\"type\": \"opened\"}}'"
+        append = f'journal append {topic} ID \'{{"type": "opened"}}\''
         at.note(f"Append an event: {at.command(append)}")
 
 
@@ -57,7 +57,9 @@ def delete(
     if head is None:
         at.answered(answer, f"There is no journal {visible(id)}: nothing to delete.")
         return
-    at.answered(answer, f"{counted(left, 'event')} {_is(left, at.dry_run)} deleted, up to number {last}. The next event is {head.seq_nr + 1}.")
+    at.answered(
+        answer, f"{counted(left, 'event')} {_is(left, at.dry_run)} deleted, up to number {last}. The next event is {head.seq_nr + 1}."
+    )
 
 
 @command("yes", "dry_run", example="headwater journal purge bank alice")

@@ -17,6 +17,7 @@ from headwater.core.settings import Settings
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
 from headwater.journal.store import JournalStore
+from headwater.journal.store_address import open_store, store_address_of
 from headwater.journal.topics import JournalTopics, Writers
 from headwater.log import Log
 from headwater.log.record import Topic
@@ -117,7 +118,7 @@ class OpenTopics:
         with self._opening:
             if self._store is None:
                 self._check()
-                self._store = _open_store(self._settings, log, self._clock, self.journal)
+                self._store = _open_store(self._settings, log, self._clock)
             return self._store
 
     async def aclose(self) -> None:
@@ -134,10 +135,9 @@ class OpenTopics:
             raise Closed("This headwater is closed.", hint="Open it again.")
 
 
-def _open_store(settings: Settings, log: Log, clock: Clock, journal: JournalSettings) -> JournalStore:
-    from headwater.journal.sqlite import SqliteJournalStore
-
-    return SqliteJournalStore(Path(log.address.path or settings.data) / "journal", clock=clock, segment_size=journal.segment_size)
+def _open_store(settings: Settings, log: Log, clock: Clock) -> JournalStore:
+    """The store that the replicator copies into."""
+    return open_store(store_address_of(settings, Path(log.address.path or settings.data)), clock=clock)
 
 
 def written_by() -> tuple[str, str]:

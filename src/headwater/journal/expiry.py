@@ -173,9 +173,7 @@ class _ExpiringPartition:
         """The candidates' heads with what the tail says."""
         generation = self._topic.generation
         heads = {
-            id: applied(
-                self._folds.get(id, EMPTY), head, partition=self._partition, generation=generation, segment_size=head.segment_size
-            )
+            id: applied(self._folds.get(id, EMPTY), head, partition=self._partition, generation=generation, segment_size=head.segment_size)
             for id, head in self._stored.items()
         }
         return {id: head for id, head in heads.items() if head is not None}

@@ -93,7 +93,9 @@ def verify_topic(
     if spark is not None and spark.allowed and total >= large:
         found = _verify_on_spark(log, topic, controls, address, spark, cancel)
         return TopicVerification(topic=topic.name, engine="spark", partitions=tuple(found))
-    found = [verify_partition(log, store, topic, number, control=controls[number], stopped=cancel.is_set) for number in range(topic.partitions)]
+    found = [
+        verify_partition(log, store, topic, number, control=controls[number], stopped=cancel.is_set) for number in range(topic.partitions)
+    ]
     return TopicVerification(topic=topic.name, engine="here", partitions=tuple(found))
 
 

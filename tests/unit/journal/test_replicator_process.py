@@ -19,7 +19,9 @@ from headwater.journal.settings import JournalSettings
 
 @contextmanager
 def started(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, "-m", "headwater.journal.replicator_process"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headwater.journal.replicator_process"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert process.stdin is not None
     process.stdin.write(order(settings))
     process.stdin.flush()
