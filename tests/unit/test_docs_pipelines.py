@@ -15,7 +15,7 @@ from headwater.pipeline import DeadLetter, Pipeline, Retry, adaptors, transforms
 from headwater.pipeline.definition import Branch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.operating.about import describe
-from headwater.pipeline.running.events import Event, Kind
+from headwater.pipeline.running.events import RunEvent, Kind
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "pipelines.md").read_text("utf-8")
 

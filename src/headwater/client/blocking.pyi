@@ -15,7 +15,10 @@ from headwater.client.queue_rows import GivenAfter
 from headwater.client.queue_running import WorkerReport
 from headwater.core.clock import Clock
 from headwater.core.config import Config
-from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownPointer, ShownTopic, TopicStatus
+from headwater.core.errors import (
+    HeadwaterError,
+)
+from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownJournals, ShownPointer, TopicStatus
 from headwater.journal.event import EventRecord
 from headwater.journal.requests import Consistency
 from headwater.journal.shown import FollowedEvent
@@ -566,10 +569,10 @@ class BlockingJournals:
         Awaiting it checks that it is there, and with `create` makes one that is not. Errors: `BadInput`.
         """
 
-    def list(self) -> Sequence[ShownTopic]:
+    def list(self) -> Sequence[ShownJournals]:
         """Every topic of journals, sorted by name."""
 
-    def create(self, topic: str, *, partitions: int = 0, dry_run: bool = False) -> ShownTopic:
+    def create(self, topic: str, *, partitions: int = 0, dry_run: bool = False) -> ShownJournals:
         """Create a topic of journals. One that is there stays as it is. `partitions`: 0 for the configured number.
 
         Errors: `AlreadyExists` where it is there with another number of partitions.
@@ -591,6 +594,12 @@ class BlockingTopicJournals:
 
     def ids(self) -> Generator[str]:
         """The ids of all journals, sorted by their UTF-8 bytes. Purged ones are left out."""
+
+    def append_many(self, appends: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[Appended | HeadwaterError]:
+        """Append to many journals: pairs of an id and its payloads or `Event`s, each pair one Append, done by itself.
+
+        Returns, for each, where it lies, or the error that it met; those of one journal are done in their order.
+        """
 
     def follow(
         self, after: str | None = None, *, tags: Collection[str] | None = None, ids: Collection[str] | None = None

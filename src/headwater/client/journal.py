@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headwater.client.backend import Backend
-from headwater.core.errors import NotFound, NotOwner, UnknownJournal
+from headwater.core.errors import BadInput, HeadwaterError, NotFound, NotOwner, UnknownJournal
 from headwater.journal import operations as ask
 from headwater.journal import requests
-from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownPointer, ShownTopic, TopicStatus
+from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownJournals, ShownPointer, TopicStatus
 from headwater.journal.append_draft import draft, plain_draft
-from headwater.journal.bodies import body_of
+from headwater.journal.bodies import BulkLine, body_of, read_outcome
 from headwater.journal.event import EventRecord
 from headwater.journal.names import check_id
 from headwater.journal.requests import Consistency, check_expected, listed
@@ -41,16 +41,16 @@ class Journals:
         check_topic_name(topic)
         return TopicJournals(self._backend, topic, create=create)
 
-    async def list(self) -> Sequence[ShownTopic]:
+    async def list(self) -> Sequence[ShownJournals]:
         """Every topic of journals, sorted by name."""
-        return await self._backend.ask(ask.TOPICS, requests.ListTopics())
+        return await self._backend.ask(ask.LIST, requests.ListJournals())
 
-    async def create(self, topic: str, *, partitions: int = 0, dry_run: bool = False) -> ShownTopic:
+    async def create(self, topic: str, *, partitions: int = 0, dry_run: bool = False) -> ShownJournals:
         """Create a topic of journals. One that is there stays as it is. `partitions`: 0 for the configured number.
 
         Errors: `AlreadyExists` where it is there with another number of partitions.
         """
-        return await self._backend.ask(ask.CREATE, requests.CreateTopic(topic=topic, partitions=partitions, dry_run=dry_run))
+        return await self._backend.ask(ask.CREATE, requests.CreateJournals(topic=topic, partitions=partitions, dry_run=dry_run))
 
 
 class TopicJournals:
@@ -82,12 +82,38 @@ class TopicJournals:
         """The ids of all journals, sorted by their UTF-8 bytes. Purged ones are left out."""
         after: str | None = None
         while True:
-            page = await self._backend.ask(ask.TOPIC, requests.LookAtTopic(topic=self.name, after=after, limit=_BATCH))
+            page = await self._backend.ask(ask.IDS, requests.LookAtJournals(topic=self.name, after=after, limit=_BATCH))
             for id in page.items:
                 yield id
             if page.next is None:
                 return
             after = page.next
+
+    async def append_many(self, appends: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[Appended | HeadwaterError]:
+        """Append to many journals: pairs of an id and its payloads or `Event`s, each pair one Append, done by itself.
+
+        Returns, for each, where it lies, or the error that it met; those of one journal are done in their order.
+        """
+        if self._performer is not None:
+            return await self._performer.append_drafts(self.name, [self._drafted(id, events) for id, events in appends])
+        lines = []
+        refused: dict[int, HeadwaterError] = {}
+        for index, (id, events) in enumerate(appends):
+            drafted = self._drafted(id, events)
+            if isinstance(drafted, HeadwaterError):
+                refused[index] = drafted
+            else:
+                lines.append(BulkLine(id=id, events=body_of(events).events))
+        sent = await self._backend.ask(ask.APPEND_MANY, requests.AppendMany(topic=self.name, lines=lines)) if lines else b""
+        answered = iter(map(read_outcome, sent.splitlines()))
+        return [refused[index] if index in refused else next(answered) for index in range(len(appends))]
+
+    def _drafted(self, id: str, events: Sequence[Any]) -> Any:
+        try:
+            by = (None, None) if self._performer is None else self._performer.by
+            return draft(check_id(id), events, by=by), ALWAYS
+        except BadInput as error:
+            return error
 
     async def follow(
         self, after: str | None = None, *, tags: Collection[str] | None = None, ids: Collection[str] | None = None
@@ -97,14 +123,14 @@ class TopicJournals:
         `after`: the `position` of the last event that was seen; None: from the first one on. `tags`: only events with one of these. `ids`:
         only these journals. Errors: `OffsetGone` for a position whose records are deleted.
         """
-        request = requests.FollowTopic(topic=self.name, after=after, tags=listed(tags, "tags"), ids=listed(ids, "ids"))
+        request = requests.FollowJournals(topic=self.name, after=after, tags=listed(tags, "tags"), ids=listed(ids, "ids"))
         if self._performer is not None:
             request.check()
             async for id, row, position in self._performer.followed(request):
                 yield followed_event(row, id, str(position))
             return
 
-        def behind(event: Any) -> requests.FollowTopic:
+        def behind(event: Any) -> requests.FollowJournals:
             return msgspec.structs.replace(request, after=event.position)
 
         async for shown in self._backend.stream(ask.FOLLOW, request, behind):
@@ -114,13 +140,13 @@ class TopicJournals:
 
     async def status(self) -> TopicStatus:
         """The topic and its partitions: what the log keeps, how far it is copied, the head caches."""
-        page = await self._backend.ask(ask.TOPIC, requests.LookAtTopic(topic=self.name, view="status"))
+        page = await self._backend.ask(ask.IDS, requests.LookAtJournals(topic=self.name, view="status"))
         assert page.status is not None
         return page.status
 
     async def pointers(self) -> Sequence[ShownPointer]:
         """How far each partition is copied into the store."""
-        page = await self._backend.ask(ask.TOPIC, requests.LookAtTopic(topic=self.name, view="pointers"))
+        page = await self._backend.ask(ask.IDS, requests.LookAtJournals(topic=self.name, view="pointers"))
         return page.pointers or []
 
 

@@ -10,13 +10,13 @@ from headwater.journal.change import EventRow
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import event_rows
 from headwater.journal.position import Position
-from headwater.journal.requests import FollowTopic
+from headwater.journal.requests import FollowJournals
 from headwater.log.epochs import Epochs
 from headwater.log.record import Record
 
 
 async def follow(
-    log: LocalLog, find: Callable[[str], Awaitable[OpenTopic]], request: FollowTopic
+    log: LocalLog, find: Callable[[str], Awaitable[OpenTopic]], request: FollowJournals
 ) -> AsyncGenerator[tuple[str, EventRow, Position]]:
     """Journal, event and the position behind it, for ever. Events of one journal come in the order of the log.
 

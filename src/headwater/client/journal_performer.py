@@ -19,7 +19,7 @@ from headwater.core.ids import Ids, random_id
 from headwater.core.settings import Settings
 from headwater.journal import answers, operations, requests
 from headwater.journal.append_draft import AppendDraft, PlainDraft
-from headwater.journal.bodies import BulkLine, draft_of
+from headwater.journal.bodies import draft_of
 from headwater.journal.change import EventRow, Pointer
 from headwater.journal.head import Head
 from headwater.journal.idempotency import check_key
@@ -28,11 +28,11 @@ from headwater.journal.names import check_id
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import JournalPartition
 from headwater.journal.read import PAGE, JournalRead
-from headwater.journal.requests import JournalRequest, TopicRequest, check_expected
+from headwater.journal.requests import JournalRequest, JournalsRequest, check_expected
 from headwater.journal.shown import show_event, show_followed, show_head
 from headwater.journal.topics import Writers
 from headwater.journal.trail import trail
-from headwater.journal.write import ALWAYS, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, Placed, PurgeDraft
+from headwater.journal.write import ALWAYS, ActionPlaced, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, PurgeDraft
 from headwater.log.record import Topic
 from headwater.wire import json
 from headwater.wire.operation import Operation, Reply
@@ -41,6 +41,11 @@ from headwater.wire.times import show_time
 
 _audit = logging.getLogger("headwater.audit")
 _FREQUENT = {operations.APPEND, operations.APPEND_MANY, operations.MARK}
+Rows = list[EventRow]
+Texts = list[str]
+Outcomes = list[Appended | HeadwaterError]
+Drafted = tuple[PlainDraft | AppendDraft, Condition] | HeadwaterError
+"""An Append of many, or why it can be none."""
 _AT_ONCE = 256  # Appends of one bulk that wait at once
 
 
@@ -78,7 +83,7 @@ class JournalPerformer:
         if operation is operations.FOLLOW:
             async for id, row, position in self.followed(request):
                 yield show_followed(row, id, str(position))
-        elif operation is operations.IDS:
+        elif operation is operations.ID_LINES:
             after = request.after
             while page := await self._ids_of(request, after, request.limit):
                 for id in page:
@@ -95,10 +100,10 @@ class JournalPerformer:
 
     # -- topics -----------------------------------------------------------------------------------------------
 
-    async def topics(self, request: requests.ListTopics) -> Sequence[answers.ShownTopic]:
+    async def list(self, request: requests.ListJournals) -> Sequence[answers.ShownJournals]:
         return await self.topics_open.work(lambda topics: [_shown_topic(topic, topics.writers(topic)) for topic in topics.list()])
 
-    async def create(self, request: requests.CreateTopic) -> Reply[answers.ShownTopic]:
+    async def create(self, request: requests.CreateJournals) -> Reply[answers.ShownJournals]:
         if request.dry_run:
             shown = await self.topics_open.work(lambda topics: _would_create(topics.name(request.topic), topics.list(), request))
             return Reply(shown, 200)
@@ -107,7 +112,7 @@ class JournalPerformer:
         )
         return Reply(msgspec.structs.replace(_shown_topic(topic, writers), created=new), 201 if new else 200)
 
-    async def topic(self, request: requests.LookAtTopic) -> answers.TopicPage:
+    async def ids(self, request: requests.LookAtJournals) -> answers.TopicPage:
         if request.view == "status":
             return answers.TopicPage(status=await self.status(request))
         if request.view == "pointers":
@@ -116,14 +121,14 @@ class JournalPerformer:
         shown = found[: request.limit]
         return answers.TopicPage(items=shown, next=shown[-1] if len(found) > request.limit else None)
 
-    async def _ids_of(self, request: TopicRequest, after: str | None, limit: int) -> list[str]:
+    async def _ids_of(self, request: JournalsRequest, after: str | None, limit: int) -> Texts:
         return await self.topics_open.reading(request.topic, lambda topic: _ids(topic, after, limit))
 
-    async def status(self, request: TopicRequest) -> answers.TopicStatus:
+    async def status(self, request: JournalsRequest) -> answers.TopicStatus:
         """A topic and its partitions."""
         return await self.topics_open.reading(request.topic, _status)
 
-    async def pointers(self, request: TopicRequest) -> Sequence[answers.ShownPointer]:
+    async def pointers(self, request: JournalsRequest) -> Sequence[answers.ShownPointer]:
         """How far each partition of a topic is copied."""
         return await self.topics_open.reading(request.topic, lambda topic: [_pointer(one) for one in topic.partitions])
 
@@ -169,16 +174,32 @@ class JournalPerformer:
 
     async def append_many(self, request: requests.AppendMany) -> bytes:
         """Each line is done by itself; lines of one journal in their order."""
-        await self.topics_open.find(request.topic)
-        lines: list[bytes] = []
-        for at in range(0, len(request.lines), _AT_ONCE):
-            begun = [asyncio.ensure_future(self._append_line(request.topic, line)) for line in request.lines[at : at + _AT_ONCE]]
-            lines += [_outcome_line(outcome, self._ids()) for outcome in await asyncio.gather(*begun, return_exceptions=True)]
-        return b"".join(lines)
+        drafted: list[Drafted] = []
+        for line in request.lines:
+            try:
+                made = draft_of(check_id(line.id), line, self.by)
+                drafted.append((made, self.condition(made, line.expected, line.idempotency_key)))
+            except HeadwaterError as error:
+                drafted.append(error)
+        outcomes = await self.append_drafts(request.topic, drafted)
+        return b"".join(_outcome_line(outcome, self._ids()) for outcome in outcomes)
 
-    async def _append_line(self, topic: str, line: BulkLine) -> Appended:
-        drafted = draft_of(check_id(line.id), line, self.by)
-        return await self.append_draft(topic, drafted, self.condition(drafted, line.expected, line.idempotency_key))
+    async def append_drafts(self, topic: str, drafted: Sequence[Drafted]) -> Outcomes:
+        """What became of each of these; an error stands for itself. Errors: `UnknownJournal`."""
+        await self.topics_open.find(topic)
+        outcomes: list[Appended | HeadwaterError] = []
+        for at in range(0, len(drafted), _AT_ONCE):
+            begun = [asyncio.ensure_future(self._appended(topic, one)) for one in drafted[at : at + _AT_ONCE]]
+            outcomes += await asyncio.gather(*begun)
+        return outcomes
+
+    async def _appended(self, topic: str, drafted: Drafted) -> Appended | HeadwaterError:
+        if isinstance(drafted, HeadwaterError):
+            return drafted
+        try:
+            return await self.append_draft(topic, *drafted)
+        except HeadwaterError as error:
+            return error
 
     async def delete(self, request: requests.DeleteEvents) -> answers.JournalChanged:
         return _changed(await self.write(request.topic, DeleteDraft(request.id, request.to)))
@@ -223,10 +244,10 @@ class JournalPerformer:
         if request.consistency != "mark":
             return None
         mark = await self.write(request.topic, MarkDraft(request.id, self._ids()))
-        assert isinstance(mark, Placed)
+        assert isinstance(mark, ActionPlaced)
         return mark.offset
 
-    async def pages(self, request: requests.ReadEvents, size: int = PAGE) -> AsyncIterator[list[EventRow]]:
+    async def pages(self, request: requests.ReadEvents, size: int = PAGE) -> AsyncIterator[Rows]:
         """The events of a journal, in pages."""
         left = request.limit
         if left == 0:
@@ -257,7 +278,7 @@ class JournalPerformer:
     async def trail(self, request: requests.TrailRequest) -> answers.JournalTrail:
         return await self.topics_open.reading(request.topic, lambda topic: trail(topic.partition(request.id), request.id, request.limit))
 
-    def followed(self, request: requests.FollowTopic) -> AsyncIterator[tuple[str, EventRow, Any]]:
+    def followed(self, request: requests.FollowJournals) -> AsyncIterator[tuple[str, EventRow, Any]]:
         """The events of a topic with their journals and positions: those that are kept, then those that come."""
         return follow(self._log, self.topics_open.find, request)
 
@@ -277,27 +298,25 @@ def _end_of(partition: JournalPartition, request: requests.HeadRequest, marked: 
 def _changed(outcome: Outcome) -> answers.JournalChanged:
     if outcome is None:
         return answers.JournalChanged(done=False)
-    assert isinstance(outcome, Placed)
+    assert isinstance(outcome, ActionPlaced)
     return answers.JournalChanged(done=True, partition=outcome.partition, offset=outcome.offset, to=outcome.to or None)
 
 
-def _outcome_line(outcome: Appended | BaseException, error_id: str) -> bytes:
+def _outcome_line(outcome: Appended | HeadwaterError, error_id: str) -> bytes:
     if isinstance(outcome, HeadwaterError):
         return encoded(problem_of(outcome, error_id)) + b"\n"
-    if isinstance(outcome, BaseException):
-        raise outcome
     return json.encode(outcome) + b"\n"
 
 
-def _shown_topic(topic: Topic, writers: Writers) -> answers.ShownTopic:
-    return answers.ShownTopic(topic=topic.name, partitions=topic.partitions, writers=writers, generation=topic.generation)
+def _shown_topic(topic: Topic, writers: Writers) -> answers.ShownJournals:
+    return answers.ShownJournals(topic=topic.name, partitions=topic.partitions, writers=writers, generation=topic.generation)
 
 
-def _would_create(name: str, there: Sequence[Topic], request: requests.CreateTopic) -> answers.ShownTopic:
+def _would_create(name: str, there: Sequence[Topic], request: requests.CreateJournals) -> answers.ShownJournals:
     known = next((topic for topic in there if topic.name == name), None)
     if known is not None:
-        return answers.ShownTopic(topic=name, partitions=known.partitions, writers="owner", generation=known.generation, dry_run=True)
-    return answers.ShownTopic(topic=name, partitions=request.partitions, writers="owner", created=True, dry_run=True)
+        return answers.ShownJournals(topic=name, partitions=known.partitions, writers="owner", generation=known.generation, dry_run=True)
+    return answers.ShownJournals(topic=name, partitions=request.partitions, writers="owner", created=True, dry_run=True)
 
 
 def _ids(topic: OpenTopic, after: str | None, limit: int) -> list[str]:

@@ -12,7 +12,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 SeqNr = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class ShownTopic(msgspec.Struct, frozen=True, kw_only=True):
+class ShownJournals(msgspec.Struct, frozen=True, kw_only=True):
     """A topic of journals. `writers`: `owner`, headwater numbers events; `shared`, others write, too, and events bring their numbers."""
 
     topic: str
@@ -92,7 +92,7 @@ class ShownHead(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None = None
 
 
-class ShownEvent(msgspec.Struct, frozen=True, kw_only=True):
+class ShownJournalEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event. `payload`: JSON as it was given, text, or {"$binary": base64}, as `payload_type` says; null without a type: it has none."""
 
     seq_nr: SeqNr
@@ -109,7 +109,7 @@ class ShownEvent(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
 
 
-class ShownFollowed(ShownEvent, frozen=True, kw_only=True):
+class ShownFollowedEvent(ShownJournalEvent, frozen=True, kw_only=True):
     """An event of a topic. `position`: where to go on behind it."""
 
     id: str
@@ -119,7 +119,7 @@ class ShownFollowed(ShownEvent, frozen=True, kw_only=True):
 class EventsPage(msgspec.Struct, frozen=True):
     """Events of a journal. `next`: the number to go on from."""
 
-    items: list[ShownEvent]
+    items: list[ShownJournalEvent]
     next: str | None = None
 
 

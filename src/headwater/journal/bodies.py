@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, HeadwaterError
 from headwater.journal.append_draft import AppendDraft, PlainDraft, draft
 from headwater.journal.event import Event
+from headwater.journal.write import Appended
 from headwater.log.json_form import binary_of, show_bytes
 from headwater.wire import json
 from headwater.wire.operation import Schema, described
+from headwater.wire.problems import error_in, problem_in
 
 JSON, LINES = "application/json", "application/x-ndjson"
 _FORMS = 'An Append is such as {"events": [{"payload": {"type": "opened"}}]}.'
@@ -32,8 +34,8 @@ class AppendBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     events: Annotated[list[EventBody], msgspec.Meta(min_length=1)]
     tags: list[str] = []
     headers: dict[str, str] = {}
-    metadata: msgspec.Raw = msgspec.Raw()
-    header_metadata: msgspec.Raw = msgspec.Raw()
+    metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    header_metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     expire_after: str | None = None
     expected: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
@@ -47,6 +49,7 @@ class BulkLine(AppendBody, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 _body = msgspec.json.Decoder(AppendBody)
 _line = msgspec.json.Decoder(BulkLine)
+_appended = msgspec.json.Decoder(Appended)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
@@ -69,6 +72,12 @@ def read_line(line: bytes) -> BulkLine:
         return _line.decode(line)
     except _UNREADABLE as error:
         raise _unfit(error, BulkLine) from None
+
+
+def read_outcome(line: bytes) -> Appended | HeadwaterError:
+    """What became of an Append of many: where it lies, or its error."""
+    problem = problem_in(line)
+    return error_in(problem) if problem is not None else _appended.decode(line)
 
 
 def _unfit(error: Exception, kind: type[msgspec.Struct]) -> BadInput:
@@ -101,11 +110,7 @@ def body_of(
 
 def send_append(body: AppendBody) -> bytes:
     """The JSON of a body, without what is left out."""
-    given = {
-        name: value
-        for name in AppendBody.__struct_fields__
-        if (value := getattr(body, name)) not in (None, [], {}) and not (isinstance(value, msgspec.Raw) and not bytes(value))
-    }
+    given = {name: value for name in AppendBody.__struct_fields__ if (value := getattr(body, name)) not in (None, [], {}, msgspec.UNSET)}
     given["events"] = [
         {name: value for name in EventBody.__struct_fields__ if (value := getattr(event, name)) is not None and value != []}
         for event in body.events
@@ -144,10 +149,10 @@ def _sent(given: Any) -> EventBody:
     return EventBody(payload=msgspec.Raw(json.encode(shown)), seq_nr=event.seq_nr, tags=list(event.tags))
 
 
-def _raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw() if value is None else msgspec.Raw(json.encode(value))
+def _raw(value: Any) -> msgspec.Raw | msgspec.UnsetType:
+    return msgspec.UNSET if value is None else msgspec.Raw(json.encode(value))
 
 
-def _given(raw: msgspec.Raw) -> Any:
-    text = bytes(raw).strip()
+def _given(raw: msgspec.Raw | msgspec.UnsetType) -> Any:
+    text = b"" if raw is msgspec.UNSET else bytes(raw).strip()
     return None if text in (b"", b"null") else msgspec.Raw(text)

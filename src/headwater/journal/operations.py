@@ -47,13 +47,13 @@ def _sent_lines(request: requests.AppendMany) -> tuple[str, bytes]:
     return LINES, b"".join(json.encode({"id": line.id, **json.decoder(dict)(send_append(line))}) + b"\n" for line in request.lines)
 
 
-TOPICS = Operation(
+LIST = Operation(
     part="journal",
-    name="topics",
+    name="list",
     method="GET",
     path="/journals",
-    request=requests.ListTopics,
-    answer=list[answers.ShownTopic],
+    request=requests.ListJournals,
+    answer=list[answers.ShownJournals],
     role=Role.READER,
     says="Every topic of journals, sorted by name.",
     paging=Paging(by=("topic",), usual=100, most=1000),
@@ -64,20 +64,20 @@ CREATE = Operation(
     name="create",
     method="PUT",
     path=_TOPIC,
-    request=requests.CreateTopic,
-    answer=answers.ShownTopic,
+    request=requests.CreateJournals,
+    answer=answers.ShownJournals,
     role=Role.OPERATOR,
     changes=True,
     says="Create a topic of journals. One that is there stays as it is.",
     statuses={201: "Created.", 200: "It was there."},
     errors=(AlreadyExists, Conflict, OwnedTopic, DiskFull, Unavailable),
 )
-TOPIC = Operation(
+IDS = Operation(
     part="journal",
-    name="topic",
+    name="ids",
     method="GET",
     path=_TOPIC,
-    request=requests.LookAtTopic,
+    request=requests.LookAtJournals,
     answer=answers.TopicPage,
     role=Role.READER,
     says="The journals of a topic, by id: a page, or all as lines (Accept: application/x-ndjson); or its status, or its pointers. "
@@ -85,12 +85,12 @@ TOPIC = Operation(
     continues="after",
     errors=_READS,
 )
-IDS = Operation(
+ID_LINES = Operation(
     part="journal",
-    name="ids",
+    name="id_lines",
     method="GET",
     path=_TOPIC,
-    request=requests.LookAtTopic,
+    request=requests.LookAtJournals,
     answer=str,
     kind="stream",
     role=Role.READER,
@@ -103,8 +103,8 @@ FOLLOW = Operation(
     name="follow",
     method="GET",
     path=_TOPIC,
-    request=requests.FollowTopic,
-    answer=answers.ShownFollowed,
+    request=requests.FollowJournals,
+    answer=answers.ShownFollowedEvent,
     kind="stream",
     role=Role.READER,
     says="The events of a topic, those that are kept and then those that come: the id of each is the position to go on from.",
@@ -169,7 +169,7 @@ READ_LINES = Operation(
     method="GET",
     path=_EVENTS,
     request=requests.ReadEvents,
-    answer=answers.ShownEvent,
+    answer=answers.ShownJournalEvent,
     kind="stream",
     role=Role.READER,
     says="The events of a journal, one a line.",
@@ -182,7 +182,7 @@ READ = Operation(
     method="GET",
     path=_EVENTS,
     request=requests.ReadEvents,
-    answer=answers.ShownEvent,
+    answer=answers.ShownJournalEvent,
     kind="stream",
     role=Role.READER,
     says="The events of a journal, as events. A failure in the midst of it is an event, too.",
@@ -246,7 +246,7 @@ JOURNAL = PartDefinition(
     name="journal",
     door="journals",
     operations=(
-        TOPICS, CREATE, TOPIC, IDS, FOLLOW, APPEND_MANY, HEAD, PURGE, READ_PAGE, READ_LINES, READ, APPEND, DELETE, MARK, TRAIL,
+        LIST, CREATE, IDS, ID_LINES, FOLLOW, APPEND_MANY, HEAD, PURGE, READ_PAGE, READ_LINES, READ, APPEND, DELETE, MARK, TRAIL,
     ),
     performs="headwater.client.journal_performer:JournalPerformer",
     offers="headwater.client.journal:Journals",

@@ -19,7 +19,18 @@ from headwater.journal.append_draft import AppendDraft, PlainDraft, header_endin
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.idempotency import KeyIndex, key_headers, key_reused
 from headwater.journal.wire import read_record, write_record
-from headwater.journal.write import ALWAYS, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, Placed, PurgeDraft, wrong_expected
+from headwater.journal.write import (
+    ALWAYS,
+    ActionPlaced,
+    Appended,
+    Condition,
+    DeleteDraft,
+    Draft,
+    MarkDraft,
+    Outcome,
+    PurgeDraft,
+    wrong_expected,
+)
 from headwater.log import Guard
 from headwater.log.commit_thread import MOST_BYTES, CommitThread
 from headwater.log.record import Header, Record
@@ -54,7 +65,7 @@ class JournalLog(Protocol):
 
 class _Numbered(NamedTuple):
     records: list[Record]
-    placed: list[tuple[int, Appended | Placed]]  # by the index of the call: its answer, without the offset
+    placed: list[tuple[int, Appended | ActionPlaced]]  # by the index of the call: its answer, without the offset
     outcomes: list[Outcome]
     changed: dict[str, int]
 
@@ -200,7 +211,7 @@ class PartitionWriter(CommitThread[_Call]):
             if type(answer) is Appended:
                 outcomes[index] = Appended(answer.first, answer.last, partition, offset)
             else:
-                outcomes[index] = Placed(partition, offset, answer.to)  # type: ignore[union-attr]
+                outcomes[index] = ActionPlaced(partition, offset, answer.to)  # type: ignore[union-attr]
         for index, first in enumerate(outcomes):
             if type(first) is _Same:
                 outcomes[index] = _again(outcomes[first.index])
@@ -219,9 +230,9 @@ class PartitionWriter(CommitThread[_Call]):
     def _number(self, waiting: Sequence[_Call], known: int) -> _Numbered:
         """The records of the calls, numbered by what is known below `known`, and the outcome of calls that write none."""
         records: list[Record] = []
-        placed: list[tuple[int, Appended | Placed]] = []
+        placed: list[tuple[int, Appended | ActionPlaced]] = []
         outcomes: list[Outcome] = [None] * len(waiting)
-        changed: dict[str, int] = {}  # -1: the journal is changed, and its last number not known
+        changed: dict[str, int] = {}  # the last number; -1 - n: it is not known, and the batch has given n
         lasts, ending, exact = self._lasts, self._ending, self._log.exact
         pending: dict[tuple[str, str], tuple[str, int]] = {}
         for index, (draft, condition, _) in enumerate(waiting):
@@ -246,18 +257,18 @@ class PartitionWriter(CommitThread[_Call]):
                         if not exact:
                             raise _not_exact(id)
                         if last < 0:
-                            last = self._load(id, known)
+                            last = self._load(id, known, last)
                         if expected != last:
                             raise wrong_expected(id, expected, last)
                 first = draft.first
                 if first:
                     newest = draft.last
-                    after = max(last, newest) if last >= 0 else -1
+                    after = max(last, newest) if last >= 0 else min(last, -newest - 1)
                 else:
                     if not exact:
                         raise _not_exact(id)
                     if last < 0:
-                        last = self._load(id, known)
+                        last = self._load(id, known, last)
                     first = last + 1
                     newest = after = last + draft.count
                     if newest > MAX_SEQ_NR:
@@ -278,7 +289,7 @@ class PartitionWriter(CommitThread[_Call]):
         draft: DeleteDraft | PurgeDraft | MarkDraft,
         index: int,
         records: list[Record],
-        placed: list[tuple[int, Appended | Placed]],
+        placed: list[tuple[int, Appended | ActionPlaced]],
         *,
         changed: dict[str, int],
         known: int,
@@ -288,27 +299,27 @@ class PartitionWriter(CommitThread[_Call]):
         id = draft.id
         if type(draft) is MarkDraft:
             records.append(write_record(id, Mark(draft.mark, *self._by)))
-            placed.append((index, Placed(0, 0)))
+            placed.append((index, ActionPlaced(0, 0)))
             return
         if last < 0:
-            last = self._load(id, known)
+            last = self._load(id, known, last)
         if not last:
             changed.setdefault(id, 0)  # where another process creates it meanwhile, this is to be looked at again
             return
         if type(draft) is DeleteDraft:
             to = min(draft.to, last)
             records.append(write_record(id, Delete(to, *self._by)))
-            placed.append((index, Placed(0, 0, to)))
+            placed.append((index, ActionPlaced(0, 0, to)))
             changed[id] = last
         else:
             records.append(write_record(id, Purge(*self._by)))
-            placed.append((index, Placed(0, 0)))
+            placed.append((index, ActionPlaced(0, 0)))
             changed[id] = 0
 
-    def _load(self, id: str, known: int) -> int:
-        """The last number of a journal of which nothing is known here."""
+    def _load(self, id: str, known: int, given: int) -> int:
+        """The last number of a journal of which nothing is known here but what the batch has given it."""
         last = self._lasts[id] = self._log.last_number(id, known)
-        return last
+        return max(last, -given - 1)
 
     def _same(
         self, draft: PlainDraft | AppendDraft, condition: Condition, pending: dict[tuple[str, str], tuple[str, int]], known: int

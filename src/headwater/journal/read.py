@@ -15,7 +15,7 @@ from headwater.core.errors import BadBounds, Conflict, OffsetGone
 from headwater.journal.actions import AppendPlace
 from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR, check_seq_nr
-from headwater.journal.merge import distinct, gapless, merged
+from headwater.journal.merge import distinct, each_once, merged
 from headwater.journal.partition import Joined, JournalPartition, event_rows
 from headwater.journal.store import PartitionView
 
@@ -99,7 +99,7 @@ class JournalRead:
             found = found + rows if found else rows
         if in_order and found and appends:
             in_order = found[-1].seq_nr < appends[0].first  # rows above the head's number: kafka-journal's heads may go back
-        plain = gapless(found) and self._partition.settings.duplicates == "first"
+        plain = each_once(found) and self._partition.settings.duplicates == "first"
         if not in_order or not plain:
             rest = merged(chain((found,), pages), self._runs(appends))
             return self._ended(list(islice(self._distinct(rest), most)))

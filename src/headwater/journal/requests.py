@@ -30,11 +30,11 @@ Consistent = Annotated[
 ]
 
 
-class ListTopics(Request, frozen=True, kw_only=True):
+class ListJournals(Request, frozen=True, kw_only=True):
     """Nothing more."""
 
 
-class TopicRequest(Request, frozen=True, kw_only=True):
+class JournalsRequest(Request, frozen=True, kw_only=True):
     """A topic of journals."""
 
     topic: TopicName
@@ -43,14 +43,14 @@ class TopicRequest(Request, frozen=True, kw_only=True):
         check_topic_name(self.topic)
 
 
-class CreateTopic(TopicRequest, frozen=True, kw_only=True):
+class CreateJournals(JournalsRequest, frozen=True, kw_only=True):
     """How a new topic is made."""
 
     partitions: Annotated[int, described("How many partitions a new topic has; 0: as configured.", least=0, most=4096)] = 0
     dry_run: DryRun = False
 
 
-class LookAtTopic(TopicRequest, frozen=True, kw_only=True):
+class LookAtJournals(JournalsRequest, frozen=True, kw_only=True):
     """What of it."""
 
     view: Annotated[View, described("ids: its journals; status: its partitions; pointers: how far they are copied.")] = "ids"
@@ -63,7 +63,7 @@ class LookAtTopic(TopicRequest, frozen=True, kw_only=True):
             raise BadInput(f"{self.view!r:.40} is no view of a topic.", hint=f"It is one of {', '.join(get_args(View))}.")
 
 
-class FollowTopic(TopicRequest, frozen=True, kw_only=True):
+class FollowJournals(JournalsRequest, frozen=True, kw_only=True):
     """Which events."""
 
     after: Annotated[str | None, described("The position behind which to go on; left out: from the first event that is kept.")] = None
@@ -88,13 +88,13 @@ class FollowTopic(TopicRequest, frozen=True, kw_only=True):
         return _texts(self.ids, "ids")
 
 
-class AppendMany(TopicRequest, frozen=True, kw_only=True):
+class AppendMany(JournalsRequest, frozen=True, kw_only=True):
     """The Appends of the body, a line each."""
 
     lines: Sequence[BulkLine] = ()
 
 
-class JournalRequest(TopicRequest, frozen=True, kw_only=True):
+class JournalRequest(JournalsRequest, frozen=True, kw_only=True):
     """A journal."""
 
     id: JournalId

@@ -9,7 +9,7 @@ import msgspec
 from headwater.core.errors import UnreadableRecord
 from headwater.core.units import Duration
 from headwater.journal.action import Append, Delete, Mark
-from headwater.journal.answers import ShownEvent, ShownFollowed, ShownHead, TrailRecord
+from headwater.journal.answers import ShownFollowedEvent, ShownHead, ShownJournalEvent, TrailRecord
 from headwater.journal.change import EventRow
 from headwater.journal.event import KIND_NAMES, EventRecord, Payload, PayloadKind
 from headwater.journal.head import Head
@@ -51,14 +51,14 @@ def _fields(row: EventRow) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def show_event(row: EventRow) -> ShownEvent:
+def show_event(row: EventRow) -> ShownJournalEvent:
     """An event as JSON. Stored JSON goes out as it was given."""
-    return ShownEvent(**_shown(row))
+    return ShownJournalEvent(**_shown(row))
 
 
-def show_followed(row: EventRow, id: str, position: str) -> ShownFollowed:
+def show_followed(row: EventRow, id: str, position: str) -> ShownFollowedEvent:
     """An event of a followed topic as JSON."""
-    return ShownFollowed(**_shown(row), id=id, position=position)
+    return ShownFollowedEvent(**_shown(row), id=id, position=position)
 
 
 def _shown(row: EventRow) -> dict[str, Any]:
@@ -94,15 +94,15 @@ def _one_line(text: bytes) -> bytes:
     return text.translate(None, b"\r\n") if b"\n" in text or b"\r" in text else text
 
 
-def read_shown(shown: ShownEvent) -> EventRecord:
+def read_shown(shown: ShownJournalEvent) -> EventRecord:
     """The event that `show_event` has shown."""
     fields = _read(shown)
-    if isinstance(shown, ShownFollowed):
+    if isinstance(shown, ShownFollowedEvent):
         return FollowedEvent(*fields, id=shown.id, position=shown.position)
     return EventRecord(*fields)
 
 
-def _read(shown: ShownEvent) -> tuple[Any, ...]:
+def _read(shown: ShownJournalEvent) -> tuple[Any, ...]:
     payload = binary_of(shown.payload) if shown.payload_type == "binary" else shown.payload
     return (
         shown.seq_nr, payload, tuple(shown.tags), read_time(shown.timestamp or 0), shown.partition, shown.offset, shown.origin,

@@ -20,7 +20,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     replayed: bool = False
 
 
-class Placed(msgspec.Struct, frozen=True, gc=False):
+class ActionPlaced(msgspec.Struct, frozen=True, gc=False):
     """Where a Delete, a Purge or a Mark lies. `to`: the last number that a Delete removes; 0 for the others."""
 
     partition: int
@@ -60,7 +60,7 @@ class Condition(NamedTuple):
 
 
 ALWAYS = Condition()
-Outcome = Appended | Placed | None | BaseException
+Outcome = Appended | ActionPlaced | None | BaseException
 """None: nothing was to be done, because there is no such journal."""
 
 

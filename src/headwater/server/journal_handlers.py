@@ -13,7 +13,7 @@ from headwater.core.errors import BadInput, BadType
 from headwater.journal.bodies import BulkLine, draft_of, read_append, read_line
 from headwater.journal.change import EventRow
 from headwater.journal.operations import APPEND, APPEND_MANY, JOURNAL
-from headwater.journal.requests import AppendEvents, AppendMany, FollowTopic, LookAtTopic, ReadEvents
+from headwater.journal.requests import AppendEvents, AppendMany, FollowJournals, LookAtJournals, ReadEvents
 from headwater.journal.shown import encode_event, show_followed
 from headwater.journal.write import Outcome
 from headwater.server.call import Call
@@ -73,15 +73,15 @@ class JournalHandlers:
 
     # -- reading ----------------------------------------------------------------------------------------------
 
-    async def ids(self, call: Call) -> ASGIApp:
-        request: LookAtTopic = await call.request()
+    async def id_lines(self, call: Call) -> ASGIApp:
+        request: LookAtJournals = await call.request()
         request.check()
         await self._performer.topics_open.find(request.topic)
 
         async def lines() -> AsyncGenerator[bytes]:
             after = request.after
             while True:
-                page = await self._performer.topic(msgspec.structs.replace(request, view="ids", after=after))
+                page = await self._performer.ids(msgspec.structs.replace(request, view="ids", after=after))
                 if page.items:
                     yield b"".join(json.encode(id) + b"\n" for id in page.items)
                 if page.next is None:
@@ -111,13 +111,13 @@ class JournalHandlers:
                 yield await asyncio.to_thread(_joined, rows, encode) if len(rows) > _FEW else _joined(rows, encode)
 
     async def follow(self, call: Call) -> ASGIApp:
-        request: FollowTopic = await call.request()
+        request: FollowJournals = await call.request()
         request.check()
         await self._performer.topics_open.find(request.topic)
         handlers = self._handlers
         return EventStream(self._followed(request), streams=handlers.streams, stop=handlers.stop, ids=handlers.ids)
 
-    async def _followed(self, request: FollowTopic) -> AsyncGenerator[bytes]:
+    async def _followed(self, request: FollowJournals) -> AsyncGenerator[bytes]:
         async for id, row, position in self._performer.followed(request):
             place = str(position)
             yield b"id: %b\ndata: %b\n\n" % (place.encode(), json.encode(show_followed(row, id, place)))

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 Kind = Literal["boot", "notice", "metrics", "error", "exit"]
-Listener = Callable[["Event"], None]
+Listener = Callable[["RunEvent"], None]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event. `path` is the source or sink that it is about, below the source: `shop/search`."""
 
     kind: Kind
@@ -29,7 +29,7 @@ def to_file(path: Path) -> Listener:
     """A line of JSON for each event."""
     lock = threading.Lock()
 
-    def write(event: Event) -> None:
+    def write(event: RunEvent) -> None:
         with lock, path.open("ab") as out:
             out.write(msgspec.json.encode(event) + b"\n")
 
@@ -43,7 +43,7 @@ def to_address(url: str) -> Listener:
     client = httpx2.Client(timeout=5.0)
     told: list[bool] = []
 
-    def send(event: Event) -> None:
+    def send(event: RunEvent) -> None:
         try:
             client.post(url, content=msgspec.json.encode(event), headers={"Content-Type": "application/json"}).raise_for_status()
         except httpx2.HTTPError as error:

@@ -29,7 +29,7 @@ from headwater.pipeline.overlap import OverlapCheck
 from headwater.pipeline.running.context import Activity, LoopState, RunContext, StopEvent, Unsettled
 from headwater.pipeline.running.delivery_loop import SinkLoop
 from headwater.pipeline.running.engine import Engine
-from headwater.pipeline.running.events import Event, Kind, Listener
+from headwater.pipeline.running.events import Kind, Listener, RunEvent
 from headwater.pipeline.running.holdings import may_read
 from headwater.pipeline.running.loop_threads import LoopThreads
 from headwater.pipeline.running.outages import Outages
@@ -391,7 +391,9 @@ class Run:
     def _emit(self, kind: Kind, *, path: str = "", details: dict[str, Any] | None = None) -> None:
         above = f"{self.pipeline.source_name}/{path}" if path and path != self.pipeline.source_name else self.pipeline.source_name
         version = metadata.version("headwater") if kind in ("boot", "exit") else ""
-        event = Event(kind=kind, at=self._clock.now_ms(), pipeline=self.pipeline.name, path=above, version=version, details=details or {})
+        event = RunEvent(
+            kind=kind, at=self._clock.now_ms(), pipeline=self.pipeline.name, path=above, version=version, details=details or {}
+        )
         for listener in self._listeners:
             try:
                 listener(event)

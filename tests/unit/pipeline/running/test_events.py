@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.pipeline.running.events import Event, to_address, to_file
+from headwater.pipeline.running.events import RunEvent, to_address, to_file
 
-EVENT = Event(kind="metrics", at=5, pipeline="p", path="shop/search", details={"records": 7})
+EVENT = RunEvent(kind="metrics", at=5, pipeline="p", path="shop/search", details={"records": 7})
 
 
 def test_a_file_has_a_line_for_each_event(tmp_path: Path) -> None:

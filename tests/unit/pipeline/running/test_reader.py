@@ -27,7 +27,7 @@ from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.running import reader as reading
 from headwater.pipeline.running.context import Activity, LoopState, RunContext
 from headwater.pipeline.running.engine import Engine
-from headwater.pipeline.running.events import Event
+from headwater.pipeline.running.events import RunEvent
 from headwater.pipeline.running.reader import SourceReader
 from headwater.pipeline.running.run import Run
 from headwater.pipeline.source_adaptor import CanCopy, CopyPlan, Piece, Slice
@@ -163,7 +163,7 @@ class Falling(CanCopy, frozen=True, kw_only=True):
 
 
 def test_a_source_that_is_waited_for_is_told_once_and_seen_until_it_gives_something(log: Log, tmp_path: Path) -> None:
-    events: list[Event] = []
+    events: list[RunEvent] = []
     phases: list[str] = []
 
     class Watching(Hurried):
@@ -274,14 +274,14 @@ def test_a_source_read_anew_is_counted_anew(log: Log, tmp_path: Path) -> None:
 
 
 def test_a_size_that_is_not_known_is_not_told(log: Log, tmp_path: Path) -> None:
-    events: list[Event] = []
+    events: list[RunEvent] = []
     gone(log, tmp_path, piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=Halting()), listeners=[events.append])
     assert read_so_far(log) is None
     assert not [one for one in events if "progress" in one.details]
 
 
 def test_the_source_s_metrics_tell_how_much_of_it_is_read(log: Log, tmp_path: Path) -> None:
-    events: list[Event] = []
+    events: list[RunEvent] = []
     (tmp_path / "in.jsonl").write_text('{"_id":1}\n\n')  # the empty line at its end is read, too
     pipeline = piped(tmp_path, {"out": file(str(tmp_path / "o.jsonl"))}, source=file(str(tmp_path / "in.jsonl")))
     gone(log, tmp_path, pipeline, listeners=[events.append])

@@ -27,7 +27,7 @@ from headwater.pipeline.offsets.state import SinkState
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.running import run
-from headwater.pipeline.running.events import Event
+from headwater.pipeline.running.events import RunEvent
 from headwater.pipeline.running.run import Run
 from headwater.pipeline.source_adaptor import CanTail, Piece
 from headwater.spark.lazy import LazySpark
@@ -133,7 +133,7 @@ def test_every_target_that_is_lost_is_named(log: Log, tmp_path: Path) -> None:
 def test_a_listener_that_fails_is_no_reason_to_stop(log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     prepared(log, [b'{"_id":1}'], {})
 
-    def full(event: Event) -> None:
+    def full(event: RunEvent) -> None:
         raise OSError(28, "No space left on device")
 
     assert gone(log, tmp_path, piped(tmp_path, {"db": sqlite(str(tmp_path / "o.db"))}), listeners=[full]).state == "done"

@@ -1,0 +1,253 @@
+"""The writer of a partition: exact numbers, beside other writers and after failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.unit.journal.partitions import TOPIC, Ground
+
+from headwater.core.errors import BadInput, Closed, Differs, NotOwner, OutcomeUnknown, TooLarge, WrongExpected
+from headwater.journal.append_draft import draft, plain_draft
+from headwater.journal.event import MAX_SEQ_NR, Event
+from headwater.journal.idempotency import KeyIndex
+from headwater.journal.open_topic import PlainJournalLog
+from headwater.journal.partition_writer import PartitionWriter
+from headwater.journal.topics import PART
+from headwater.journal.wire import read_record
+from headwater.journal.write import ActionPlaced, Appended, Condition, DeleteDraft, MarkDraft, PurgeDraft
+from headwater.log import Guard
+from headwater.log.record import Record
+
+pytestmark = pytest.mark.anyio
+
+
+class Log(PlainJournalLog):
+    """A log of which tests disturb the next append."""
+
+    def __init__(self, ground: Ground, *, exact: bool = True) -> None:
+        super().__init__(ground.partition, exact=exact, part=PART)
+        self.before: list[object] = []
+        self.appends = 0
+        self._ground = ground
+
+    def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
+        self.appends += 1
+        if self.before:
+            step = self.before.pop(0)
+            if isinstance(step, Exception):
+                raise step
+            step()  # type: ignore[operator]
+        return super().append(records, guard)
+
+
+def writer_of(ground: Ground, log: Log, **given: object) -> PartitionWriter:
+    keys = KeyIndex(ground.log, TOPIC, 0, now=lambda: 1_700_000_000_000)
+    return PartitionWriter(log, partition=0, keys=keys, by=("host", "1"), **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    return Ground(tmp_path)
+
+
+@pytest.fixture
+async def log(ground: Ground) -> AsyncIterator[Log]:
+    yield Log(ground)
+    ground.close()
+
+
+@pytest.fixture
+async def writer(ground: Ground, log: Log) -> AsyncIterator[PartitionWriter]:
+    made = writer_of(ground, log)
+    yield made
+    await made.aclose()
+
+
+async def test_calls_that_wait_become_one_batch_in_their_order(writer: PartitionWriter, log: Log, ground: Ground) -> None:
+    first = writer.write(plain_draft("a", {"n": 0}))
+    calls = [writer.write(plain_draft(id, {"n": n})) for n in range(50) for id in ("a", "b")]
+    outcomes = await asyncio.gather(first, *calls)
+    assert [outcome.first for outcome in outcomes[1::2]] == list(range(2, 52))
+    assert [outcome.first for outcome in outcomes[2::2]] == list(range(1, 51))
+    assert [outcome.offset for outcome in outcomes] == list(range(101))
+    assert log.appends <= 3
+    assert ground.numbers("a") == list(range(1, 52))
+
+
+async def test_records_name_their_writer_and_their_range(writer: PartitionWriter, ground: Ground) -> None:
+    await writer.write(plain_draft("a", {"n": 1}))
+    await writer.write(draft("a", ["x", b"y"], by=("host", "1")))
+    await writer.write(DeleteDraft("a", 1))
+    await writer.write(PurgeDraft("a"))
+    await writer.write(MarkDraft("a", "m"))
+    found = [read_record(record) for record in ground.log.read(TOPIC, 0, 0)]
+    assert all(one is not None and (one.action.origin, one.action.version) == ("host", "1") for one in found)
+    assert [type(one.action).__name__ for one in found if one] == ["Append", "Append", "Delete", "Purge", "Mark"]
+
+
+async def test_another_process_s_events_are_numbered_around(writer: PartitionWriter, log: Log, ground: Ground) -> None:
+    await writer.write(plain_draft("a", 1))
+    log.before = [lambda: ground.append("a", 2), lambda: ground.append("a", 3, 4), lambda: ground.append("b", 1)]
+    assert await writer.write(plain_draft("a", 1)) == Appended(5, 5, 0, 4)
+    assert log.appends == 4
+    ground.append("a", 6)  # long before the next call
+    assert await writer.write(plain_draft("a", 1), Condition(6)) == Appended(7, 7, 0, 6)
+    assert ground.numbers("a") == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_what_is_expected_is_compared_under_the_lock(writer: PartitionWriter, log: Log, ground: Ground) -> None:
+    await writer.write(plain_draft("a", 1))
+    log.before = [lambda: ground.append("a", 2)]
+    with pytest.raises(WrongExpected, match="ends with event 2"):
+        await writer.write(plain_draft("a", 1), Condition(1))
+    assert ground.numbers("a") == [1, 2]
+
+
+async def test_another_process_s_purge_counts(writer: PartitionWriter, log: Log, ground: Ground) -> None:
+    from headwater.journal.action import Purge
+
+    await writer.write(draft("a", [1, 2, 3]))
+    log.before = [lambda: ground.put("a", Purge())]
+    assert await writer.write(plain_draft("a", 1)) == Appended(1, 1, 0, 2)
+    log.before = [lambda: ground.put("a", Purge())]
+    assert await writer.write(DeleteDraft("a", 9)) is None
+    assert ground.numbers("a") == []
+
+
+async def test_given_numbers_wait_for_nobody(writer: PartitionWriter, log: Log, ground: Ground) -> None:
+    log.before = [lambda: ground.append("a", 1)]
+    assert await writer.write(draft("a", [Event(1, 7)])) == Appended(7, 7, 0, 1)
+    assert log.appends == 1
+    assert (await writer.write(plain_draft("a", 1))).first == 8  # type: ignore[union-attr]
+
+
+async def test_given_numbers_count_for_those_behind_them_in_the_batch(writer: PartitionWriter, ground: Ground) -> None:
+    ground.append("a", 1, 2)
+    blocks = writer.write(plain_draft("z", 1))
+    calls = [writer.write(one) for one in (draft("a", [Event(1, 7)]), draft("a", [Event(1, 5)]), plain_draft("a", 1), DeleteDraft("a", 20))]
+    await blocks
+    assert [getattr(one, "last", getattr(one, "to", None)) for one in await asyncio.gather(*calls)] == [7, 5, 8, 8]
+
+
+async def test_a_wrong_call_fails_alone(writer: PartitionWriter, ground: Ground) -> None:
+    calls = [
+        writer.write(plain_draft("a", 1)),
+        writer.write(plain_draft("a", 1), Condition(7)),
+        writer.write(plain_draft("b", 1), Condition(0)),
+        writer.write(plain_draft("a", "x" * (17 << 20))),
+        writer.write(plain_draft("a", 1), Condition(1)),
+    ]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in outcomes] == [Appended, WrongExpected, Appended, TooLarge, Appended]
+    assert ground.numbers("a") == [1, 2]
+
+
+async def test_a_record_that_the_log_refuses_takes_nobody_along(ground: Ground, log: Log) -> None:
+    writer = writer_of(ground, log, max_record=64 << 20)  # the topic's own limit is lower
+    calls = [writer.write(plain_draft("a", 1)), writer.write(plain_draft("b", {"x": "x" * (17 << 20)})), writer.write(plain_draft("a", 2))]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(one) for one in outcomes] == [Appended, TooLarge, Appended]
+    assert ground.numbers("a") == [1, 2]
+    await writer.aclose()
+
+
+async def test_the_tail_is_read_anew_after_an_unknown_outcome(writer: PartitionWriter, log: Log, ground: Ground) -> None:
+    await writer.write(plain_draft("a", 1))
+
+    def written_and_lost() -> None:
+        ground.append("a", 2)
+        raise OutcomeUnknown("The answer is lost.")
+
+    log.before = [written_and_lost]
+    with pytest.raises(OutcomeUnknown):
+        await writer.write(plain_draft("a", 1))
+    assert (await writer.write(plain_draft("a", 1))).first == 3  # type: ignore[union-attr]
+
+
+async def test_heads_come_from_the_store_and_the_log_behind_it(ground: Ground, log: Log) -> None:
+    ground.append("a", 1, 2, 3)
+    ground.copy()
+    ground.append("a", 4)
+    ground.append("b", 1)
+    writer = writer_of(ground, log, most_heads=1)
+    for expected in (4, 5, 6):
+        assert (await writer.write(plain_draft("a", 1), Condition(expected))).first == expected + 1  # type: ignore[union-attr]
+        assert (await writer.write(plain_draft("b", 1))).first == expected - 2  # type: ignore[union-attr]
+    await writer.aclose()
+
+
+async def test_a_store_that_fails_fails_the_journals_that_need_it_alone(ground: Ground, log: Log) -> None:
+    writer = writer_of(ground, log)
+    await writer.write(plain_draft("a", 1))
+    known = ground.partition.last_number
+
+    def failing(id: str, end: int) -> int:
+        if id == "b":
+            raise Differs("It holds another topic.")
+        return known(id, end)
+
+    log.last_number = failing
+    outcomes = await asyncio.gather(
+        *(writer.write(plain_draft(id, 1)) for id in "abc"), writer.write(draft("b", [Event(1, 1)])), return_exceptions=True
+    )
+    assert [type(one) for one in outcomes] == [Appended, Differs, Appended, Appended]
+    await writer.aclose()
+
+
+async def test_a_stored_deletion_above_the_last_number_is_counted(ground: Ground, log: Log) -> None:
+    log.last_number = lambda id, end: 9  # as of a head with delete_to 9 and seq_nr 5
+    writer = writer_of(ground, log)
+    assert (await writer.write(plain_draft("a", 1))).first == 10  # type: ignore[union-attr]
+    await writer.aclose()
+
+
+async def test_deletes_are_capped_and_unknown_journals_left_alone(writer: PartitionWriter, ground: Ground) -> None:
+    assert await writer.write(DeleteDraft("a", 3)) is None
+    assert await writer.write(PurgeDraft("a")) is None
+    assert ground.partition.end() == 0
+    calls = [
+        writer.write(one)
+        for one in (plain_draft("a", 1), DeleteDraft("a", MAX_SEQ_NR), PurgeDraft("a"), PurgeDraft("a"), plain_draft("a", 1))
+    ]
+    assert await asyncio.gather(*calls) == [
+        Appended(1, 1, 0, 0), ActionPlaced(0, 1, 1), ActionPlaced(0, 2), None, Appended(1, 1, 0, 3),
+    ]  # fmt: skip
+
+
+async def test_a_journal_without_numbers_left(writer: PartitionWriter) -> None:
+    await writer.write(draft("a", [Event(1, MAX_SEQ_NR)]))
+    with pytest.raises(BadInput, match="no numbers left"):
+        await writer.write(plain_draft("a", 1))
+
+
+async def test_a_shared_topic_takes_given_numbers_alone(ground: Ground) -> None:
+    writer = writer_of(ground, Log(ground, exact=False))
+    for call in ((plain_draft("a", 1),), (draft("a", [Event(1, 1)]), Condition(0))):
+        with pytest.raises(NotOwner, match="seq_nr"):
+            await writer.write(*call)
+    assert (await writer.write(draft("a", [Event(1, 1)]))).first == 1  # type: ignore[union-attr]
+    ground.append("a", 2)
+    assert await writer.write(DeleteDraft("a", 9)) == ActionPlaced(0, 2, 2)
+    await writer.aclose()
+    ground.close()
+
+
+async def test_keys_of_other_processes_count(writer: PartitionWriter, ground: Ground, log: Log) -> None:
+    other = writer_of(ground, Log(ground))
+    first = await other.write(plain_draft("a", 1), Condition(None, "k", "d"))
+    again = await writer.write(plain_draft("a", 1), Condition(None, "k", "d"))
+    assert isinstance(first, Appended)
+    assert again == Appended(1, 1, 0, 0, True)
+    await other.aclose()
+
+
+async def test_closed(ground: Ground, log: Log) -> None:
+    writer = writer_of(ground, log)
+    last = writer.write(plain_draft("a", 1))
+    await writer.aclose()
+    assert isinstance(await last, Appended)
+    with pytest.raises(Closed):
+        await writer.write(plain_draft("a", 1))
