@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from headwater.cli import journal_appending, journal_changing, journal_looking, journal_reading
+from headwater.cli import journal_appending, journal_care, journal_changing, journal_looking, journal_reading, journal_replicating
 from headwater.cli.usage import Command, Group
 
 NOTE = (
@@ -33,6 +33,11 @@ def group() -> typer.Typer:
         journal_looking.pointers,
         journal_looking.status,
         journal_looking.trail,
+        journal_replicating.replicate,
+        journal_care.dead,
+        journal_care.expire,
+        journal_care.verify,
+        journal_care.rebuild,
     )
     for command in commands:
         listed: Any = command.listed  # type: ignore[attr-defined]

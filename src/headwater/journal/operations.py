@@ -25,6 +25,7 @@ from headwater.core.errors import (
 )
 from headwater.journal import answers, requests
 from headwater.journal.bodies import JSON, LINES, BulkLine, content, send_append
+from headwater.journal.care_operations import CARE
 from headwater.journal.settings import JOURNAL_SECTION
 from headwater.journal.write import Appended
 from headwater.wire import json
@@ -247,6 +248,7 @@ JOURNAL = PartDefinition(
     door="journals",
     operations=(
         LIST, CREATE, IDS, ID_LINES, FOLLOW, APPEND_MANY, HEAD, PURGE, READ_PAGE, READ_LINES, READ, APPEND, DELETE, MARK, TRAIL,
+        *CARE,
     ),
     performs="headwater.client.journal_performer:JournalPerformer",
     offers="headwater.client.journal:Journals",

@@ -43,9 +43,7 @@ def filled(tmp_path: Path) -> Iterator[tuple[Ground, JournalTopic]]:
 
 
 def replicator(ground: Ground) -> ReplicatorLoop:
-    rounds = Rounds(
-        ground.log, ground.store, address=ground.address, spark=quick(), small=0, clock=ground.clock, ends_java=True
-    )
+    rounds = Rounds(ground.log, ground.store, address=ground.address, spark=quick(), small=0, clock=ground.clock, ends_java=True)
     return ReplicatorLoop(
         ground.log,
         ground.store,
