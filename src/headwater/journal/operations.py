@@ -259,4 +259,5 @@ JOURNAL = PartDefinition(
     tables={"journal": "headwater.journal.spark_tables:journal_table"},
     sections=(JOURNAL_SECTION,),
     instead="headwater.journal.topic_hints:instead",
+    chapter="headwater.server.tour.journal_chapter:journal_chapter",
 )  # fmt: skip
