@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater import parts
+from headwater.client.journal import Journal, Journals, TopicJournals
 from headwater.client.log import AsyncLog
 from headwater.client.pipelines import OnePipeline
 from headwater.client.queue import OneQueue, Queues
@@ -25,6 +26,9 @@ DOORS: dict[str, type] = {
     "a queue": OneQueue,
     "hw.wal": WalNamespace,
     "a region": OneRegion,
+    "hw.journals": Journals,
+    "a topic of journals": TopicJournals,
+    "a journal": Journal,
 }
 
 

@@ -17,10 +17,14 @@ from program import Ran
 
 import headwater
 from headwater.client.presence import serving
+from headwater.client.journal import TopicJournals
 from headwater.client.wal import OneRegion
+from headwater.core.errors import Differs
 from headwater.core.settings import Settings
 from headwater.log.record import Record
+from headwater.journal.care_requests import VerifiedCopy
 from headwater.server.spawned import SpawnedServer
+from headwater.server.tour.journal_chapter import journal_chapter
 from headwater.server.tour.report import TourReport
 from headwater.server.tour.wal_chapter import wal_chapter
 from headwater.wal.answers import TableMoved
@@ -61,7 +65,7 @@ def test_every_claim_holds(toured: tuple[Path, str]) -> None:
     assert len(claims) >= 5
     assert set(claims) == {"yes"}
     assert "Everything held." in output
-    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline", "wal", "queue"):
+    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline", "wal", "queue", "journal"):
         assert re.search(rf"^  {part}\b", output, re.MULTILINE), part
 
 
@@ -118,13 +122,24 @@ def test_a_region_that_is_not_freed_and_payloads_that_are_missing_fail_the_tour(
     assert [claim.partition(":")[0].partition(",")[0] for claim in told.false] == ["moved and cleaned", "nothing acknowledged is missing"]
 
 
+def test_events_that_are_missing_and_a_copy_that_differs_fail_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def differs(journals: TopicJournals) -> VerifiedCopy:
+        raise Differs("event 3 is another one")
+
+    monkeypatch.setattr(TopicJournals, "verify", differs)
+    monkeypatch.setattr("headwater.server.tour.journal_load.deposit", lambda number: {"eur": -number})
+    told = TourReport(io.StringIO())
+    journal_chapter(None, Settings(data=tmp_path), told)  # type: ignore[arg-type]  # it has a log of its own
+    assert [claim[:20] for claim in told.false] == ["all of them are read", "verify: equal (event", "read through the cop"]
+
+
 def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, demo: Callable[..., Ran]) -> None:
     with headwater.open_blocking(tmp_path) as hw:
         for name in ("demo-appends", "demo-else", "mine", "my-demo-"):
             hw.log.create_topic(name)
         hw.log.append("mine", 0, [Record(None, b"kept")])
         hw.wal("demo-mine").create(1)
-    for folder in ("demo-second", "demo-wal", "demo-queue"):
+    for folder in ("demo-second", "demo-wal", "demo-queue", "demo-journal"):
         (tmp_path / folder).mkdir()
     ended = demo("clean", "--data", str(tmp_path))
     assert ended.code == 0, ended.err
@@ -135,6 +150,7 @@ def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, d
     assert not (tmp_path / "demo-second").exists()
     assert not (tmp_path / "demo-wal").exists()
     assert not (tmp_path / "demo-queue").exists()
+    assert not (tmp_path / "demo-journal").exists()
     assert "nothing of a tour" in demo("clean", "--data", str(tmp_path)).out
 
 

@@ -117,7 +117,10 @@ def test_exit_codes_are_listed() -> None:
 
 
 def default_text(default: Any) -> str:
-    return "none" if default in (None, (), {}, "") else f"`{default}`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    shown = ",".join(default) if isinstance(default, tuple) else default
+    return "none" if default in (None, (), {}, "") else f"`{shown}`"
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

@@ -1,17 +1,19 @@
-"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables and queues, looked up where the command would look.
+"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables, queues and journals, looked up where the command would.
 
 After any error it offers nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import typer
 
 from headwater.cli.at import At
 
+_MOST_IDS = 10_000  # that are looked at
 Complete = Callable[[typer.Context, str], list[str]]
 
 
@@ -36,12 +38,22 @@ sinks = _completing(lambda hw, words: (one.sink for one in hw.pipelines[words["n
 
 regions = _completing(lambda hw, words: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
 queues = _completing(lambda hw, words: (one.queue for one in hw.queue.list()))
+journal_topics = _completing(lambda hw, words: _journal_topics(hw))
+journal_ids = _completing(lambda hw, words: islice(hw.journals(words["topic"]).ids(), _MOST_IDS))
 wal_tables = _completing(lambda hw, words: _tables_of(hw, words["region"]))
 
 
 def _tables_of(hw: Any, region: str) -> list[str]:
     namespace, _, number = region.rpartition("/")
     return [str(one.table) for one in hw.wal(namespace or "wal")[int(number)].tables()]
+
+
+def _journal_topics(hw: Any) -> Iterator[str]:
+    """The names of topics, and the short ones that users type."""
+    for one in hw.journals.list():
+        yield one.topic
+        if one.topic.startswith("journal-"):
+            yield one.topic.removeprefix("journal-")
 
 
 def adaptors(incomplete: str) -> list[str]:

@@ -18,6 +18,7 @@ from headwater.core.config import Config
 from headwater.core.errors import (
     HeadwaterError,
 )
+from headwater.journal import care_requests as care
 from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownJournals, ShownPointer, TopicStatus
 from headwater.journal.event import EventRecord
 from headwater.journal.requests import Consistency
@@ -615,6 +616,27 @@ class BlockingTopicJournals:
 
     def pointers(self) -> Sequence[ShownPointer]:
         """How far each partition is copied into the store."""
+
+    def verify(self) -> care.VerifiedCopy:
+        """Compare the copy with what the log says. Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
+
+    def rebuild(self, *, why: str = "", dry_run: bool = False) -> care.RebuiltCopy:
+        """Let the replicator make the copy anew, from the beginning of the log. Errors: `LogGap` where the log no longer begins at 0."""
+
+    def expire(self, *, dry_run: bool = False) -> care.ExpiredJournals:
+        """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""
+
+    def dead(self) -> Sequence[care.ShownDead]:
+        """The records that cannot be decoded: those that are left out, and those that stop their partition."""
+
+    def dead_show(self, partition: int, offset: int) -> care.DeadContent:
+        """A record with its bytes, and why it cannot be decoded."""
+
+    def dead_quarantine(self, partition: int, offset: int, *, why: str, dry_run: bool = False) -> care.ShownDead:
+        """Leave out a record that cannot be decoded: its partition goes on behind it. Errors: `BadInput` for one that can be decoded."""
+
+    def dead_retry(self, partition: int, offset: int, *, why: str = "", dry_run: bool = False) -> care.RetriedRecord:
+        """Count a record again that can be decoded by now. Errors: `UnreadableRecord` where it still cannot be."""
 
 class BlockingJournal:
     """The events of one entity, numbered from 1. The first Append creates it.

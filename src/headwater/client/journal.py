@@ -9,6 +9,8 @@ import msgspec
 
 from headwater.client.backend import Backend
 from headwater.core.errors import BadInput, HeadwaterError, NotFound, NotOwner, UnknownJournal
+from headwater.journal import care_operations as care_ask
+from headwater.journal import care_requests as care
 from headwater.journal import operations as ask
 from headwater.journal import requests
 from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownJournals, ShownPointer, TopicStatus
@@ -148,6 +150,38 @@ class TopicJournals:
         """How far each partition is copied into the store."""
         page = await self._backend.ask(ask.IDS, requests.LookAtJournals(topic=self.name, view="pointers"))
         return page.pointers or []
+
+    # -- the copy in the store --------------------------------------------------------------------------------
+
+    async def verify(self) -> care.VerifiedCopy:
+        """Compare the copy with what the log says. Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
+        return await (await self._backend.start(care_ask.VERIFY, requests.JournalsRequest(topic=self.name))).result()
+
+    async def rebuild(self, *, why: str = "", dry_run: bool = False) -> care.RebuiltCopy:
+        """Let the replicator make the copy anew, from the beginning of the log. Errors: `LogGap` where the log no longer begins at 0."""
+        return await self._backend.ask(care_ask.REBUILD, care.RebuildCopy(topic=self.name, why=why, dry_run=dry_run))
+
+    async def expire(self, *, dry_run: bool = False) -> care.ExpiredJournals:
+        """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""
+        return await self._backend.ask(care_ask.EXPIRE, care.ExpireJournals(topic=self.name, dry_run=dry_run))
+
+    async def dead(self) -> Sequence[care.ShownDead]:
+        """The records that cannot be decoded: those that are left out, and those that stop their partition."""
+        return await self._backend.ask(care_ask.DEAD, requests.JournalsRequest(topic=self.name))
+
+    async def dead_show(self, partition: int, offset: int) -> care.DeadContent:
+        """A record with its bytes, and why it cannot be decoded."""
+        return await self._backend.ask(care_ask.DEAD_SHOW, care.DeadPlace(topic=self.name, partition=partition, offset=offset))
+
+    async def dead_quarantine(self, partition: int, offset: int, *, why: str, dry_run: bool = False) -> care.ShownDead:
+        """Leave out a record that cannot be decoded: its partition goes on behind it. Errors: `BadInput` for one that can be decoded."""
+        request = care.QuarantineRecord(topic=self.name, partition=partition, offset=offset, why=why, dry_run=dry_run)
+        return await self._backend.ask(care_ask.DEAD_QUARANTINE, request)
+
+    async def dead_retry(self, partition: int, offset: int, *, why: str = "", dry_run: bool = False) -> care.RetriedRecord:
+        """Count a record again that can be decoded by now. Errors: `UnreadableRecord` where it still cannot be."""
+        request = care.RetryRecord(topic=self.name, partition=partition, offset=offset, why=why, dry_run=dry_run)
+        return await self._backend.ask(care_ask.DEAD_RETRY, request)
 
 
 class Journal:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.client.journal_care import JournalCare
 from headwater.client.journal_follow import follow
 from headwater.client.journal_topics import OpenTopics, written_by
 from headwater.client.local import LocalLog
@@ -20,6 +21,7 @@ from headwater.core.settings import Settings
 from headwater.journal import answers, operations, requests
 from headwater.journal.append_draft import AppendDraft, PlainDraft
 from headwater.journal.bodies import draft_of
+from headwater.journal.care_operations import CARE
 from headwater.journal.change import EventRow, Pointer
 from headwater.journal.head import Head
 from headwater.journal.idempotency import check_key
@@ -69,12 +71,15 @@ class JournalPerformer:
         self._log, self._ids = log, ids
         self.by = written_by()
         """The origin and the version that records name."""
-        self.topics_open = OpenTopics(log, clock=clock or SystemClock(), settings=settings or Settings(), by=self.by, address=address)
+        clock, settings = clock or SystemClock(), settings or Settings()
+        self.topics_open = OpenTopics(log, clock=clock, settings=settings, by=self.by, address=address)
+        self._care = JournalCare(self.topics_open, clock=clock, settings=settings)
 
     # -- how it runs ------------------------------------------------------------------------------------------
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:
-        answer = await getattr(self, operation.name)(request)
+        performer = self._care if operation in CARE else self
+        answer = await getattr(performer, operation.name)(request)
         if operation.changes and operation not in _FREQUENT and not getattr(request, "dry_run", False):
             _audit.info("%s: %s %s", who or "this process", operation.id, msgspec.structs.asdict(request))
         return answer

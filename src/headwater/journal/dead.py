@@ -36,10 +36,10 @@ class DeadRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commands(self) -> tuple[str, ...]:
         """What to type next."""
-        place = f"{self.topic} {self.partition} {self.offset}"
+        place, dead = f"{self.partition} {self.offset}", f"headwater journal dead {self.topic}"
         if self.quarantined:
-            return (f"headwater journal dead show {place}", f"headwater journal dead retry {place}")
-        return (f"headwater journal dead show {place}", f"headwater journal dead quarantine {place} --why TEXT")
+            return (f"{dead} show {place}", f"{dead} retry {place}")
+        return (f"{dead} show {place}", f"{dead} quarantine {place} --why TEXT")
 
 
 class DeadDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ def show_dead(log: Log, topic: JournalTopic, partition: int, offset: int) -> Dea
     return DeadDetail(topic=topic.name, partition=partition, offset=offset, error=error.message if error else "", record=record)
 
 
-def quarantine(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: str, who: str = "") -> DeadRecord:
+def quarantine(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: str, who: str = "", dry_run: bool = False) -> DeadRecord:
     """Leave an unreadable record out from now on. Done twice, it changes nothing.
 
     Errors: `BadInput` without a reason, and for a record that can be decoded; `NotFound` where there is no such record.
@@ -102,18 +102,18 @@ def quarantine(log: Log, topic: JournalTopic, partition: int, offset: int, *, wh
     if error is None:
         raise BadInput(
             f"The record at offset {offset} of {topic.name}/{partition} can be decoded; only unreadable records can be left out.",
-            hint=f"List what stops the topic with `headwater journal dead list {topic.name}`.",
+            hint=f"List what stops the topic with `headwater journal dead {topic.name} list`.",
         )
     control = ControlLog(log, topic.name)
     control.look()
-    if offset not in control.partition(topic.generation, partition).quarantined:
+    if not dry_run and offset not in control.partition(topic.generation, partition).quarantined:
         control.append(
             Quarantine(generation=topic.generation, partition=partition, offset=offset, error=error.message, why=why.strip(), who=who)
         )
     return DeadRecord(topic=topic.name, partition=partition, offset=offset, error=error.message, quarantined=True, why=why.strip(), who=who)
 
 
-def retry(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: str = "", who: str = "") -> bool:
+def retry(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: str = "", who: str = "", dry_run: bool = False) -> bool:
     """Count a record again; whether the partition's copy is made anew for it. False: it was never left out, and is read in its turn.
 
     Errors: `UnreadableRecord` where it still cannot be decoded; `LogGap` where the log no longer begins at 0, because the copy could not
@@ -129,7 +129,8 @@ def retry(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: st
     start = log.bounds(topic.name, partition).start
     if start > 0:
         raise gap(topic.name, partition, 0, start)
-    control.append(Replay(generation=topic.generation, partition=partition, offset=offset, why=why, who=who))
+    if not dry_run:
+        control.append(Replay(generation=topic.generation, partition=partition, offset=offset, why=why, who=who))
     return True
 
 
@@ -167,7 +168,7 @@ def _record(log: Log, topic: JournalTopic, partition: int, offset: int) -> Recor
     if found is None:
         raise NotFound(
             f"{topic.name}/{partition} has no record at offset {offset}.",
-            hint=f"It holds the offsets {bounds.start} to {bounds.end - 1}: see `headwater journal dead list {topic.name}`.",
+            hint=f"It holds the offsets {bounds.start} to {bounds.end - 1}: see `headwater journal dead {topic.name} list`.",
         )
     return found
 

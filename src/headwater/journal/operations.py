@@ -25,6 +25,7 @@ from headwater.core.errors import (
 )
 from headwater.journal import answers, requests
 from headwater.journal.bodies import JSON, LINES, BulkLine, content, send_append
+from headwater.journal.care_operations import CARE
 from headwater.journal.settings import JOURNAL_SECTION
 from headwater.journal.write import Appended
 from headwater.wire import json
@@ -247,12 +248,16 @@ JOURNAL = PartDefinition(
     door="journals",
     operations=(
         LIST, CREATE, IDS, ID_LINES, FOLLOW, APPEND_MANY, HEAD, PURGE, READ_PAGE, READ_LINES, READ, APPEND, DELETE, MARK, TRAIL,
+        *CARE,
     ),
     performs="headwater.client.journal_performer:JournalPerformer",
     offers="headwater.client.journal:Journals",
     handlers="headwater.server.journal_handlers:JournalHandlers",
     closes="headwater.client.journal_performer:closes",
+    commands="headwater.cli.journal:group",
     owns=("journal-", "snapshot-journal", "control-journal"),
+    tables={"journal": "headwater.journal.spark_tables:journal_table"},
     sections=(JOURNAL_SECTION,),
     instead="headwater.journal.topic_hints:instead",
+    chapter="headwater.server.tour.journal_chapter:journal_chapter",
 )  # fmt: skip

@@ -44,6 +44,14 @@ def request_rebuild(log: Log, topic: JournalTopic, *, partitions: Sequence[int] 
 
     Errors: `LogGap` where the log of one of them no longer begins at 0; `UnknownPartition`. Then nothing is decided about any.
     """
+    ends = check_rebuild(log, topic, partitions=partitions)
+    control = ControlLog(log, topic.name)
+    decisions = {one: control.append(Rebuild(generation=topic.generation, partition=one, why=why, who=who)) for one in ends}
+    return RebuildRequest(topic=topic, decisions=decisions, ends=ends)
+
+
+def check_rebuild(log: Log, topic: JournalTopic, *, partitions: Sequence[int] = ()) -> dict[int, int]:
+    """By partition, how many records its copy would be made of. Errors: as `request_rebuild`."""
     chosen = sorted(set(partitions)) or list(range(topic.partitions))
     ends: dict[int, int] = {}
     for partition in chosen:
@@ -53,9 +61,7 @@ def request_rebuild(log: Log, topic: JournalTopic, *, partitions: Sequence[int] 
         if bounds.start > 0:
             raise gap(topic.name, partition, 0, bounds.start)
         ends[partition] = bounds.end
-    control = ControlLog(log, topic.name)
-    decisions = {one: control.append(Rebuild(generation=topic.generation, partition=one, why=why, who=who)) for one in chosen}
-    return RebuildRequest(topic=topic, decisions=decisions, ends=ends)
+    return ends
 
 
 def rebuild_progress(store: JournalStore, request: RebuildRequest) -> RebuildProgress:

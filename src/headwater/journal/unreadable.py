@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.core.errors import UnreadableRecord
 
-HINT = "List the records that stop a partition with `headwater journal dead list`."
+HINT = "List the records that stop a partition with `headwater journal dead TOPIC list`."
 
 
 def unreadable(message: str, *, offset: int = -1) -> UnreadableRecord:

@@ -15,7 +15,7 @@ def test_what_stops_a_partition_is_listed_before_and_after_it_is_copied(ground: 
         [dead] = dead_records(ground.log, ground.store, topic)
         assert (dead.topic, dead.partition, dead.offset, dead.quarantined) == (TOPIC, 0, 1, False)
         assert "JSON" in dead.error
-        assert dead.commands[1] == f"headwater journal dead quarantine {TOPIC} 0 1 --why TEXT"
+        assert dead.commands[1] == f"headwater journal dead {TOPIC} quarantine 0 1 --why TEXT"
         ground.loop().catch_up()
 
 

@@ -11,7 +11,7 @@ def test_the_error_names_the_offset_and_the_next_command() -> None:
     error = at_offset(unreadable("Its key is no UTF-8."), 17)
     assert error.offset == 17
     assert str(error).startswith("The record at offset 17 cannot be read: Its key is no UTF-8.")
-    assert "headwater journal dead list" in error.hint
+    assert "headwater journal dead TOPIC list" in error.hint
 
 
 def test_the_error_travels_between_processes() -> None:

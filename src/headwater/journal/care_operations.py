@@ -1,0 +1,112 @@
+"""The operations on the copies of journals: compare them with the log, make them anew, expire journals, and decide about dead records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.core.errors import (
+    Damaged,
+    Differs,
+    DiskFull,
+    LogGap,
+    NotFound,
+    NotOwner,
+    Unavailable,
+    UnknownJournal,
+    UnknownPartition,
+    UnreadableRecord,
+)
+from headwater.journal import care_requests as care
+from headwater.journal.requests import JournalsRequest
+from headwater.wire.operation import Operation, Role
+
+_TOPIC = "/replication/{topic}"
+_RECORD = f"{_TOPIC}/dead/{{partition}}/{{offset}}"
+_KNOWN = (UnknownJournal, Damaged, Unavailable)
+_CHANGES = (*_KNOWN, NotOwner, DiskFull, LogGap)
+
+VERIFY = Operation(
+    part="journal",
+    name="verify",
+    method="POST",
+    path=f"{_TOPIC}/verify",
+    request=JournalsRequest,
+    answer=care.VerifiedCopy,
+    kind="job",
+    role=Role.READER,
+    patience=None,
+    says="Compare the copy of a topic's journals with what the log says up to the copy's pointers.",
+    errors=(*_KNOWN, Differs, LogGap, UnreadableRecord),
+)
+REBUILD = Operation(
+    part="journal",
+    name="rebuild",
+    method="POST",
+    path=f"{_TOPIC}/rebuild",
+    request=care.RebuildCopy,
+    answer=care.RebuiltCopy,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Let the replicator make the copy of a topic's journals anew, from the beginning of the log. Reads stay right meanwhile.",
+    errors=_CHANGES,
+)
+EXPIRE = Operation(
+    part="journal",
+    name="expire",
+    method="POST",
+    path=f"{_TOPIC}/expire",
+    request=care.ExpireJournals,
+    answer=care.ExpiredJournals,
+    role=Role.OPERATOR,
+    changes=True,
+    patience=None,
+    says="Remove the copied journals of a topic whose day has come. A replicator does so once a day.",
+    errors=(*_CHANGES, UnreadableRecord),
+)
+DEAD: Operation[JournalsRequest, Sequence[care.ShownDead]] = Operation(
+    part="journal",
+    name="dead",
+    method="GET",
+    path=f"{_TOPIC}/dead",
+    request=JournalsRequest,
+    answer=list[care.ShownDead],
+    role=Role.READER,
+    says="The records of a topic that cannot be decoded: those that are left out, and those that stop their partition.",
+    errors=_KNOWN,
+)
+DEAD_SHOW = Operation(
+    part="journal",
+    name="dead_show",
+    method="GET",
+    path=_RECORD,
+    request=care.DeadPlace,
+    answer=care.DeadContent,
+    role=Role.READER,
+    says="A record with its bytes, and why it cannot be decoded.",
+    errors=(*_KNOWN, NotFound, UnknownPartition),
+)
+DEAD_QUARANTINE = Operation(
+    part="journal",
+    name="dead_quarantine",
+    method="POST",
+    path=f"{_RECORD}/quarantine",
+    request=care.QuarantineRecord,
+    answer=care.ShownDead,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Leave a record out that cannot be decoded: its partition goes on behind it.",
+    errors=(*_CHANGES, NotFound, UnknownPartition),
+)
+DEAD_RETRY = Operation(
+    part="journal",
+    name="dead_retry",
+    method="POST",
+    path=f"{_RECORD}/retry",
+    request=care.RetryRecord,
+    answer=care.RetriedRecord,
+    role=Role.OPERATOR,
+    changes=True,
+    says="Count a record again that can be decoded by now. The copy of its partition is made anew.",
+    errors=(*_CHANGES, NotFound, UnknownPartition, UnreadableRecord),
+)
+CARE = (VERIFY, REBUILD, EXPIRE, DEAD, DEAD_SHOW, DEAD_QUARANTINE, DEAD_RETRY)

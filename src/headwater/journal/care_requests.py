@@ -1,0 +1,125 @@
+"""What operators ask of the copies of journals: the requests, and their answers."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any
+
+import msgspec
+
+from headwater.core.errors import BadInput
+from headwater.journal.requests import JournalsRequest
+from headwater.wire.operation import DryRun, described
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ExpireJournals(JournalsRequest, frozen=True, kw_only=True):
+    """A topic."""
+
+    dry_run: DryRun = False
+
+
+class RebuildCopy(JournalsRequest, frozen=True, kw_only=True):
+    """A topic, and why."""
+
+    why: Annotated[str, described("The reason, which the audit keeps.")] = ""
+    dry_run: DryRun = False
+
+
+class DeadPlace(JournalsRequest, frozen=True, kw_only=True):
+    """A record by its place."""
+
+    partition: Annotated[int, described("The partition.", least=0)]
+    offset: Annotated[int, described("The offset of the record.", least=0)]
+
+    def check(self) -> None:
+        super().check()
+        for name in ("partition", "offset"):
+            number = getattr(self, name)
+            if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                raise BadInput(f"{number!r:.40} is no {name}.", hint="Give 0 or more.")
+
+
+class QuarantineRecord(DeadPlace, frozen=True, kw_only=True):
+    """A record, and why it is left out."""
+
+    why: Annotated[str, described("The reason, which the audit keeps.")]
+    dry_run: DryRun = False
+
+
+class RetryRecord(DeadPlace, frozen=True, kw_only=True):
+    """A record, and why it counts again."""
+
+    why: Annotated[str, described("The reason, which the audit keeps.")] = ""
+    dry_run: DryRun = False
+
+
+class VerifiedCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """The copy of a topic is what its log says. `records`: how many were folded. `engine`: where, `here` or on `spark`."""
+
+    topic: str
+    engine: str
+    partitions: Count
+    records: Count
+    journals: Count
+    events: Count
+
+
+class RebuiltCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """The copy of a topic is made anew by the replicator. `records`: how many it copies for that."""
+
+    topic: str
+    partitions: Count
+    records: Count
+    dry_run: bool = False
+
+
+class ShownExpired(msgspec.Struct, frozen=True, kw_only=True):
+    """A journal whose day has come. `purged`: false in a dry run, and where it got a record meanwhile."""
+
+    id: str
+    expire_on: date
+    seq_nr: Count
+    purged: bool
+
+
+class ExpiredJournals(msgspec.Struct, frozen=True, kw_only=True):
+    """The journals of a topic that have expired."""
+
+    topic: str
+    journals: list[ShownExpired]
+    dry_run: bool = False
+
+
+class ShownDead(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that cannot be decoded. `quarantined`: it is left out; otherwise its partition waits for a decision about it."""
+
+    topic: str
+    partition: Count
+    offset: Count
+    error: str
+    quarantined: bool = False
+    why: str = ""
+    who: str = ""
+    at: str | int | None = None
+
+
+class DeadContent(msgspec.Struct, frozen=True, kw_only=True):
+    """A record with its bytes. `error`: empty where it can be decoded."""
+
+    topic: str
+    partition: Count
+    offset: Count
+    error: str
+    record: dict[str, Any]
+
+
+class RetriedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record counts again. `rebuilds`: the copy of its partition is made anew for that; false: it was never left out."""
+
+    topic: str
+    partition: Count
+    offset: Count
+    rebuilds: bool
+    dry_run: bool = False
