@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from headwater.core.errors import Conflict, LogGap, OffsetGone, UnreadableRecord
+from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
 from headwater.journal.actions import TailActions
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.change import EventRow, Pointer
@@ -104,7 +104,17 @@ class JournalPartition:
     def view(self) -> Iterator[PartitionView | None]:
         """The copy at one moment; None where there is none."""
         copy = self.copy()
-        with nullcontext() if copy is None else copy.view() as view:
+        if copy is None:
+            yield None
+            return
+        with ExitStack() as stack:
+            view: PartitionView | None
+            try:
+                view = stack.enter_context(copy.view())
+            except Differs:
+                if self.bounds().start > 0:
+                    raise
+                view = None  # of another topic of this name: this one's log holds everything
             yield view
 
     def viewed(self, call: Callable[[PartitionView | None], T]) -> T:
@@ -137,6 +147,12 @@ class JournalPartition:
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
         """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""
         pointer, stored = (_NOTHING, None) if view is None else (view.pointer, view.head(id))
+        if end is not None and pointer.offset >= end and pointer.offset >= self.end():
+            raise Differs(
+                f"{self.topic.name}/{self.number} ends at offset {self.end()}, and the store has copied it up to {pointer.offset}: "
+                "the log is older than the store.",
+                hint=f"Restore the newer log, or make the store anew: `headwater journal rebuild {self.topic.name}`.",
+            )
         if end is None or pointer.offset + 1 >= end:
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
