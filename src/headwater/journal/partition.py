@@ -192,7 +192,10 @@ class JournalPartition:
         actions = TailActions()
         if known.since > start:
             cache.counts.limited += 1
-            actions.extend(self._scanned(key, start, min(known.since, end), pointer.epoch))
+            scanned = self._scanned(key, start, min(known.since, end), pointer.epoch)
+            actions.extend(scanned)
+            if known.since <= end:
+                cache.fill(key, start, known, scanned)
         actions.extend(known.actions.between(known.since, end))
         if known.until < end:
             cache.counts.behind += 1

@@ -62,8 +62,8 @@ def test_what_the_cache_has_dropped_is_scanned_for(ground: Ground) -> None:
     ground.partition = ground.opened()
     for id in "abc":
         ground.append(id, 1)
-    assert [ground.pointer(id) for id in "abc"] == [1, 1, 1]
-    assert counts(ground) == (1, 2, 0, 2, 0)
+    assert [ground.pointer(id) for id in "abbc"] == [1, 1, 1, 1]
+    assert counts(ground) == (1, 3, 0, 3, 0)  # what a scan has found takes the place of another
 
 
 def test_what_the_cache_has_not_read_is_scanned_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
