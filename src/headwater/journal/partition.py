@@ -27,6 +27,7 @@ from headwater.log.layout import decode_headers
 from headwater.log.record import Bounds, Record, Topic
 
 T = TypeVar("T")
+_NEAR = 50  # records that an event loop may let the cache read
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 _NOTHING = Pointer(-1)
@@ -58,7 +59,10 @@ class JournalPartition:
         *,
         settings: JournalSettings,
         limits: CacheLimits | None = None,
+        quick: bool = False,
     ) -> None:
+        """`quick`: the log and the store are files of this machine."""
+        self.quick = quick
         self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
         self._limits = limits
         self._copy: PartitionStore | None = None
@@ -132,6 +136,12 @@ class JournalPartition:
         """How far the partition is copied."""
         copy = self.copy()
         return _NOTHING if copy is None else copy.pointer()
+
+    @property
+    def warm(self) -> bool:
+        """Whether a small read finds everything in memory or in an open file of this machine: an event loop may do it."""
+        cache = self._cache
+        return self.quick and cache is not None and self._copy is not None and self.end() - cache.end <= _NEAR
 
     # -- both -------------------------------------------------------------------------------------------------
 

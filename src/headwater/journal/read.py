@@ -43,8 +43,13 @@ class JournalRead:
         self._partition, self._id, self._end = partition, id, end
         self._next, self._stop = start, stop
         self._life: uuid.UUID | None = None
-        self._begun = self._over = False
+        self._begun = self._over = False  # `over`: there is no further page
         self._tail: Iterator[EventRow] | None = None  # once only events of the log are left
+
+    @property
+    def over(self) -> bool:
+        """Whether there is certainly no further page."""
+        return self._over
 
     def page(self, most: int = PAGE) -> list[EventRow]:
         """The next events, up to `most`; none at the end."""
@@ -65,7 +70,7 @@ class JournalRead:
                 ) from None
             if rows:
                 self._next = rows[-1].seq_nr + 1
-                self._over = rows[-1].seq_nr == MAX_SEQ_NR
+                self._over = len(rows) < most or rows[-1].seq_nr == MAX_SEQ_NR
                 return rows
             if self._tail is not None:
                 self._over = True
