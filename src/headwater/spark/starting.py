@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -104,6 +105,38 @@ def stop(session: SparkSession, *, metrics: SparkMetrics | None = None) -> None:
     session.stop()
     if metrics is not None:
         metrics.session_up = False
+
+
+def end_java(seconds: float = 10.0) -> None:
+    """End this process's session and its Java process, whose memory a stopped session keeps. A later `session` starts another one.
+
+    For processes that headwater started for itself: other code of this process may use the same Java.
+    """
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    found = running()
+    if found is not None:
+        with suppress(Exception):  # py4j raises many kinds of a process that is gone
+            found.stop()
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    SparkContext._active_spark_context, SparkSession._instantiatedSession = None, None
+    if gateway is None:
+        return
+    with suppress(Exception):
+        gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    if process.stdin is not None:
+        process.stdin.close()  # Java ends when the pipe does
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def attach(session: SparkSession) -> None:

@@ -1,0 +1,188 @@
+"""Copies records of one partition into the store: reads them, folds them, applies what they change. Spark's tasks and the replicator itself
+both call `copy_partition`; nothing else writes to a store of journals.
+
+The store's pointer says where to begin, whatever the plan said. So a task that runs again, after its process died, goes on where the
+pointer stands, and a task that another one has overtaken does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, UnreadableRecord
+from headwater.journal.change import Pointer
+from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
+from headwater.journal.store import JournalStore, PartitionStore
+from headwater.log import Log
+
+RECORDS = 20_000
+"""The most records that one change holds, so that memory stays flat however long the range is."""
+BYTES = 32 << 20
+_FEW = 500  # records that are cheaper to read one by one than as columns
+_FIRST_ROWS, _MOST_ROWS = 1000, 8192  # of one batch of columns
+_TIMES = 5  # how often a task plans anew because another one has moved the pointer
+
+
+class PartitionTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Copy the records of a partition up to `end` (exclusive). `skip`: offsets that are quarantined."""
+
+    topic: str
+    partition: int
+    generation: str
+    end: int
+    skip: tuple[int, ...] = ()
+
+
+class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a partition did not reach the end of its task. `offset`: of the record that cannot be read; -1: no record is to blame."""
+
+    code: str
+    message: str
+    hint: str = ""
+    offset: int = -1
+
+    @property
+    def poison(self) -> bool:
+        """Whether one record stops the partition: waiting does not help, only a decision about the record."""
+        return self.offset >= 0
+
+
+class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task did. `pointer`: of the store when it ended; None: the store did not say. `records`: how many offsets this call has copied."""
+
+    topic: str
+    partition: int
+    pointer: int | None
+    records: int = 0
+    journals: int = 0
+    timestamp: int = 0  # of the newest record that was copied, milliseconds; 0: none was
+    problem: PartitionProblem | None = None
+
+
+def copy_partition(
+    log: Log,
+    store: JournalStore,
+    task: PartitionTask,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    records: int = RECORDS,
+    max_bytes: int = BYTES,
+) -> PartitionOutcome:
+    """Copy what the store lacks of a task, change by change. Every error of ours becomes the outcome's `problem`: what lies before is copied.
+
+    `stopped` is asked between two changes.
+    """
+    copying = _Copying(log, task, records, max_bytes)
+    problem = None
+    try:
+        found = store.partition(task.topic, task.partition, task.generation)
+        assert found is not None
+        copying.run(found, stopped)
+    except HeadwaterError as error:
+        problem = problem_of(error)
+    return PartitionOutcome(
+        topic=task.topic,
+        partition=task.partition,
+        pointer=copying.pointer.offset if copying.known else None,
+        records=copying.copied,
+        journals=copying.journals,
+        timestamp=copying.timestamp,
+        problem=problem,
+    )
+
+
+def problem_of(error: HeadwaterError) -> PartitionProblem:
+    """An error as an outcome carries it."""
+    offset = error.offset if isinstance(error, UnreadableRecord) else -1
+    return PartitionProblem(code=error.code, message=error.message, hint=error.hint, offset=offset)
+
+
+class _Copying:
+    """One call of `copy_partition`: how far it has come."""
+
+    def __init__(self, log: Log, task: PartitionTask, records: int, max_bytes: int) -> None:
+        self._log, self._task, self._records, self._bytes = log, task, records, max_bytes
+        self.pointer, self.known, self._rows = Pointer(-1), False, _FIRST_ROWS
+        self.copied = self.journals = self.timestamp = 0
+
+    def run(self, store: PartitionStore, stopped: Callable[[], bool]) -> None:
+        self.pointer, self.known, conflicts = store.pointer(), True, 0
+        while self.pointer.offset + 1 < self._task.end and not stopped():
+            try:
+                moved = self._apply(store)
+            except Conflict:
+                conflicts += 1
+                if conflicts == _TIMES:
+                    raise
+                moved = False
+            if not moved:  # another task has come further: go on behind it
+                self.pointer = store.pointer()
+
+    def _apply(self, store: PartitionStore) -> bool:
+        """Fold and apply the next records. False: the pointer is not where it was."""
+        task, start = self._task, self.pointer.offset + 1
+        try:
+            folded = self._fold(start, min(task.end, start + self._records))
+        except OffsetGone as error:
+            raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error
+        change = folded.change
+        if change.end > change.start:
+            if not store.apply(change):
+                return False
+            self.pointer = Pointer(change.end - 1, generation=task.generation, epoch=change.epoch)
+            self.copied += change.end - change.start
+            self.journals += len(change.journals)
+            self.timestamp = change.timestamp or self.timestamp
+        if folded.poison is not None:
+            raise folded.poison
+        return True
+
+    def _fold(self, start: int, end: int) -> FoldedRange:
+        """Fold [start, end), or the beginning of it that is no larger than the bound on bytes."""
+        task = self._task
+        if end - start <= _FEW:
+            found = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=self._bytes)
+            while found and (found[-1].offset or 0) >= end:
+                found.pop()
+            whole = not found or len(found) == end - start
+            end = end if whole else (found[-1].offset or 0) + 1  # a short answer may end at the bound on bytes: ask for the rest anew
+            return fold_range(
+                topic=task.topic,
+                partition=task.partition,
+                generation=task.generation,
+                start=start,
+                end=end,
+                records=found,
+                epoch=self.pointer.epoch,
+                skip=task.skip,
+            )
+        batches, size = [], 0
+        for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > self._bytes:
+                end = batch.column("offset")[-1].as_py() + 1
+                break
+        count = sum(batch.num_rows for batch in batches)
+        if count:
+            self._rows = max(1, min(_MOST_ROWS, self._bytes * count // max(size, 1)))  # of the next batch: large records come in small ones
+        return fold_batches(
+            topic=task.topic,
+            partition=task.partition,
+            generation=task.generation,
+            start=start,
+            end=end,
+            batches=batches,
+            epoch=self.pointer.epoch,
+            skip=task.skip,
+        )
+
+
+def gap(topic: str, partition: int, wanted: int, start: int) -> LogGap:
+    """The error for a store that lacks records which the log no longer has."""
+    return LogGap(
+        f"The log of {topic}/{partition} begins at offset {start}, and the store lacks the records {wanted} to {start - 1}.",
+        hint=f"Bring the store back from a backup, or start it from a base: `headwater journal rebuild {topic}`.",
+    )
