@@ -55,9 +55,9 @@ def duplicate(id: str, one: EventRow, other: EventRow) -> Damaged:
     )
 
 
-def gapless(rows: list[EventRow]) -> bool:
-    """Whether sorted rows certainly hold each number once."""
-    return not rows or rows[-1].seq_nr - rows[0].seq_nr + 1 == len(rows)
+def each_once(rows: list[EventRow]) -> bool:
+    """Whether rows hold each number once. Counting from the first to the last is not enough: a gap hides a number that comes twice."""
+    return len({row.seq_nr for row in rows}) == len(rows)
 
 
 def _order(row: EventRow) -> tuple[int, int, int]:
