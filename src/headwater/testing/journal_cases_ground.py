@@ -101,7 +101,7 @@ class CaseJournals:
         payload = label or f"{id} {numbers[0]}"
         given = [payload] * len(numbers) if self.exact else [Event(payload, number) for number in numbers]
         made = draft(id, given, metadata=metadata, expire_after=expire_after, by=("here", "1"))
-        outcome = self._write(made, ALWAYS if expected is None else Condition(expected))
+        outcome = self.write(made, ALWAYS if expected is None else Condition(expected))
         assert isinstance(outcome, Appended)
         assert (outcome.first, outcome.last) == (numbers[0], numbers[-1])
         return outcome
@@ -121,11 +121,11 @@ class CaseJournals:
             self.log.append(self.topic.name, partition, [record, record] if self.twice else [record], part=PART)
 
     def _placed(self, asked: Draft) -> Placed | None:
-        outcome = self._write(asked)
+        outcome = self.write(asked)
         assert outcome is None or isinstance(outcome, Placed)
         return outcome
 
-    def _write(self, asked: Draft, condition: Condition = ALWAYS) -> Outcome:
+    def write(self, asked: Draft, condition: Condition = ALWAYS) -> Outcome:
         async def write() -> Outcome:
             return await self._open.writer(asked.id).write(asked, condition)
 
