@@ -24,7 +24,7 @@ from headwater.journal.settings import Duplicates, JournalSettings
 from headwater.journal.store import JournalStore, PartitionStore
 from headwater.journal.topics import PART
 from headwater.journal.wire import read_record
-from headwater.journal.write import ALWAYS, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, Placed, PurgeDraft
+from headwater.journal.write import ALWAYS, ActionPlaced, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, PurgeDraft
 from headwater.log import Log
 from headwater.log.record import Record
 from headwater.testing.journal_cases_ground import FORGETFUL, OpenJournalStore, raw_append, raw_delete, raw_mark, raw_purge
@@ -153,8 +153,8 @@ class JournalWalk:
         id, to = self._id(), self._random.choice((1, 2, 5, 20, 100, MAX_SEQ_NR))
         last = self._last(id)
         outcome = self._wrote(DeleteDraft(id, to))
-        assert isinstance(outcome, Placed) if last else outcome is None
-        if isinstance(outcome, Placed):
+        assert isinstance(outcome, ActionPlaced) if last else outcome is None
+        if isinstance(outcome, ActionPlaced):
             assert outcome.to == min(to, last)
 
     def _purge(self) -> None:
