@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from headwater.core.errors import Conflict, LogGap, OffsetGone, UnreadableRecord
+from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
 from headwater.journal.actions import TailActions
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.change import EventRow, Pointer
@@ -140,6 +140,8 @@ class JournalPartition:
         if end is not None:
             end = max(end, pointer.begun)  # an unfinished change may have removed what records up to there delete
         if end is None or pointer.offset + 1 >= end:
+            if end is not None and pointer.offset >= end:
+                self.check_end(pointer)
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
             return Joined(stored, stored, EMPTY, TailActions(), pointer)
@@ -202,6 +204,19 @@ class JournalPartition:
             cache.add(records, min(end, (records[-1].offset or 0) + 1) if records else end)
             left -= max(1, len(records))
         return cache
+
+    def check_end(self, pointer: Pointer | None = None) -> None:
+        """Errors: `Differs` where the store has copied more than the log holds: new records would get offsets that count as copied, and
+        nobody would ever read them."""
+        pointer = self.pointer() if pointer is None else pointer
+        if pointer.offset < 0 or pointer.generation not in ("", self.topic.generation):
+            return
+        end = self.log.bounds(self.topic.name, self.number).end
+        if pointer.offset >= end:
+            raise Differs(
+                f"The store has copied {self.topic.name}/{self.number} up to offset {pointer.offset}, and the log ends at {end}: it is older.",
+                hint=f"Bring the newer log back, or make the copy anew: `headwater journal rebuild {self.topic.name}`.",
+            )
 
     def _check_gap(self, start: int) -> None:
         begin = self.log.bounds(self.topic.name, self.number).start
