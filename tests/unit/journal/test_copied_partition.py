@@ -86,7 +86,7 @@ def test_a_gap_and_a_log_that_is_older_than_the_store_are_errors(ground: Ground)
     ground.loop().catch_up()
     older = ground.log.bounds
     ground.log.bounds = lambda topic, partition: older(topic, 0 if partition else 1).__class__(0, 0)  # type: ignore[method-assign]
-    with pytest.raises(Differs, match="older than the store|ends at 0"):
+    with pytest.raises(Differs, match="the log ends at 0"):
         CopiedPartition(topic, 1).prepare(ground.log, ground.store)
 
 
