@@ -169,10 +169,11 @@ class ReplicatorLoop:
 
     def _watch(self, topic: JournalTopic) -> None:
         control = self._controls.setdefault(topic.name, ControlLog(self._log, topic.name))
-        control.look()
-        if topic.name not in self._control_watches:
-            with suppress(UnknownTopic):  # nobody has decided anything yet: the next look finds the topic
-                self._control_watches[topic.name] = self._log.watch(control.name, 0, self._on_decision)
+        if control.found or control.name in self._discovery.names:  # to ask for a topic that is not there costs much where there are many
+            control.look()
+            if topic.name not in self._control_watches:
+                with suppress(UnknownTopic):  # deleted since
+                    self._control_watches[topic.name] = self._log.watch(control.name, 0, self._on_decision)
         for number in range(topic.partitions):
             place = topic.name, number
             partition = self._partitions.get(place)
