@@ -212,7 +212,8 @@ class JournalPartition:
         end = self.log.bounds(self.topic.name, self.number).end
         if pointer.offset >= end:
             raise Differs(
-                f"The store has copied {self.topic.name}/{self.number} up to offset {pointer.offset}, and the log ends at {end}: it is older.",
+                f"The store has copied {self.topic.name}/{self.number} up to offset {pointer.offset}, and the log ends at {end}: "
+                "it is older.",
                 hint=f"Bring the newer log back, or make the copy anew: `headwater journal rebuild {self.topic.name}`.",
             )
 

@@ -28,7 +28,7 @@ from headwater.journal.settings import Duplicates, JournalSettings
 from headwater.journal.store import JournalStore, PartitionStore
 from headwater.journal.topics import PART, Writers
 from headwater.journal.wire import write_record
-from headwater.journal.write import ALWAYS, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, Placed, PurgeDraft
+from headwater.journal.write import ALWAYS, ActionPlaced, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, PurgeDraft
 from headwater.log import Log
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Record
@@ -104,13 +104,13 @@ class CaseJournals:
         assert (outcome.first, outcome.last) == (numbers[0], numbers[-1])
         return outcome
 
-    def delete(self, id: str, to: int) -> Placed | None:
+    def delete(self, id: str, to: int) -> ActionPlaced | None:
         return self._placed(DeleteDraft(id, to))
 
-    def purge(self, id: str) -> Placed | None:
+    def purge(self, id: str) -> ActionPlaced | None:
         return self._placed(PurgeDraft(id))
 
-    def mark(self, id: str, mark: str = "m") -> Placed | None:
+    def mark(self, id: str, mark: str = "m") -> ActionPlaced | None:
         return self._placed(MarkDraft(id, mark))
 
     def raw(self, *records: Record, partition: int = 0) -> None:
@@ -118,9 +118,9 @@ class CaseJournals:
         for record in records:
             self.log.append(self.topic.name, partition, [record, record] if self.twice else [record], part=PART)
 
-    def _placed(self, asked: Draft) -> Placed | None:
+    def _placed(self, asked: Draft) -> ActionPlaced | None:
         outcome = self.write(asked)
-        assert outcome is None or isinstance(outcome, Placed)
+        assert outcome is None or isinstance(outcome, ActionPlaced)
         return outcome
 
     def write(self, asked: Draft, condition: Condition = ALWAYS) -> Outcome:
@@ -128,7 +128,7 @@ class CaseJournals:
             return await self._open.writer(asked.id).write(asked, condition)
 
         outcome = self._runner.run(write())
-        if self.twice and isinstance(outcome, Appended | Placed):
+        if self.twice and isinstance(outcome, Appended | ActionPlaced):
             [record] = self.log.read(self.topic.name, outcome.partition, outcome.offset, limit=1)
             self.log.append(self.topic.name, outcome.partition, [msgspec.structs.replace(record, offset=None)], part=PART)
         return outcome
