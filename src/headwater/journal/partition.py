@@ -137,6 +137,8 @@ class JournalPartition:
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
         """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""
         pointer, stored = (_NOTHING, None) if view is None else (view.pointer, view.head(id))
+        if end is not None:
+            end = max(end, pointer.begun)  # an unfinished change may have removed what records up to there delete
         if end is None or pointer.offset + 1 >= end:
             if end is not None and pointer.offset >= end:
                 self.check_end(pointer)
