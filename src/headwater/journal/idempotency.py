@@ -60,10 +60,12 @@ class KeyIndex:
     def _read_to(self, end: int) -> None:
         for attempt in range(_AGAIN):
             try:
-                return self._scan_to(end)
+                self._scan_to(end)
             except OffsetGone:  # the log was deleted meanwhile, and keys go with their records
                 if attempt == _AGAIN - 1:
                     raise
+            else:
+                return
 
     def _scan_to(self, end: int) -> None:
         start = self._log.bounds(self._topic, self._partition).start

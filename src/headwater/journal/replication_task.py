@@ -14,6 +14,7 @@ import msgspec
 
 from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, TaskFailed, Unavailable, UnreadableRecord
 from headwater.journal.change import Pointer
+from headwater.journal.claims import has_claims
 from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
 from headwater.journal.store import JournalStore, PartitionStore
 from headwater.log import Log
@@ -114,9 +115,11 @@ class _Copying:
         self._log, self._task, self._records, self._bytes = log, task, records, max_bytes
         self.pointer, self.known, self._rows = Pointer(-1), False, _FIRST_ROWS
         self.copied = self.journals = self.timestamp = 0
+        self._claimed = True
 
     def run(self, store: PartitionStore, stopped: Callable[[], bool]) -> None:
         self.pointer, self.known, conflicts = store.pointer(), True, 0
+        self._claimed = has_claims(self._log, self._task.topic)
         while self.pointer.offset + 1 < self._task.end and not stopped():
             try:
                 moved = self._apply(store)
@@ -166,6 +169,7 @@ class _Copying:
                 records=found,
                 epoch=self.pointer.epoch,
                 skip=task.skip,
+                claimed=self._claimed,
             )
         batches, size = [], 0
         for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
@@ -186,6 +190,7 @@ class _Copying:
             batches=batches,
             epoch=self.pointer.epoch,
             skip=task.skip,
+            claimed=self._claimed,
         )
 
 

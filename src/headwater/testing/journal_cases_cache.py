@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.head import HeadFold
 from headwater.journal.partition import JournalPartition
@@ -74,8 +76,9 @@ class JournalCacheCases(JournalCasesGround):
     def test_22_too_many_journals_drop_those_that_are_idle_for_longest(self) -> None:
         limits = CacheLimits(journals=2, drop=0.5)
         cache = _cache(raw_append("a", 1), raw_append("b", 1), raw_append("c", 1), limits=limits)
-        assert len(cache) == 2  # the oldest is dropped: one of three, rounded down
+        assert len(cache) == 1
         assert cache.tail(b"a", 0, 3).since > 0
+        assert cache.tail(b"b", 0, 3).since > 0
         assert cache.tail(b"c", 0, 3).since == 0
         assert _numbers(cache, "c", 3)[2] == 1
 
@@ -101,10 +104,8 @@ class JournalCacheCases(JournalCasesGround):
         assert _last(reader, "a", 2) == 2
         single.raw(raw_append("a", 3))
         log, reader.log = reader.log, _Failing()  # type: ignore[assignment]
-        try:
+        with suppress(ConnectionError):
             _last(reader, "a", 3)
-        except ConnectionError:
-            pass
         reader.log = log
         assert reader.cache is not None
         assert (len(reader.cache), reader.cache.end) == (1, 2)

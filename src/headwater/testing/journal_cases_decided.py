@@ -109,18 +109,25 @@ class JournalDecidedCases(JournalCasesGround):
             raw_append("a", 8, label="five"),
         )
         fifth = "one" if policy == "first" else "three"
-        for _ in single.stages("a"):
+        for copied in single.stages("a"):
             for limits in (None, FORGETFUL):
                 reader = single.partition(limits=limits, duplicates=policy)  # type: ignore[arg-type]
                 rows = single.rows("a", partition=reader)
                 found = [(row.seq_nr, label_of(row)) for row in rows]
                 assert found == [
                     *((1, "one"), (2, "four"), (3, "one"), (4, "two"), (5, fifth), (6, "three"), (7, "four"), (8, "five"), (9, "four")),
-                ]
+                ], (copied, limits, found)
 
     def test_events_above_the_range_of_their_append_are_read_page_by_page(self, single: CaseJournals) -> None:
         single.raw(raw_append("a", 1, 5, 3), raw_append("a", 4), raw_append("a", 5, 6))
         single.shows("a", [1, 3, 4, 5, 6], 6)
+
+    def test_events_above_the_last_number_of_their_journal_are_not_read(self, journals: CaseJournals) -> None:
+        journals.raw(raw_append("a", 1, 5, 3), raw_append("a", 4))
+        journals.shows("a", [1, 3, 4], 4)
+        journals.shows("a", [4], 4, start=4)
+        journals.raw(raw_append("a", 6))
+        journals.shows("a", [1, 3, 4, 5, 6], 6)
 
     def test_40_a_topic_made_anew_shows_its_own_records_alone(self, single: CaseJournals) -> None:
         single.append("a", 1, 2, label="old")

@@ -35,7 +35,7 @@ class Replicator:
         rounds = Rounds(
             log or journals.log,
             journals.store,
-            address=StoreAddress(),
+            address=StoreAddress(folder=Path("nowhere")),  # of Spark's tasks; these rounds need none
             spark=SparkSettings(master="local[1]"),
             small=_HERE,
             clock=self.clock,

@@ -22,7 +22,7 @@ from headwater.journal.read import JournalRead
 from headwater.journal.replication_task import PartitionTask, copy_partition
 from headwater.journal.settings import Duplicates, JournalSettings
 from headwater.journal.store import JournalStore, PartitionStore
-from headwater.journal.topics import PART
+from headwater.journal.topics import PART, Writers
 from headwater.journal.wire import read_record
 from headwater.journal.write import ALWAYS, ActionPlaced, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, PurgeDraft
 from headwater.log import Log
@@ -332,10 +332,8 @@ class JournalWalk:
     # -- the topic --------------------------------------------------------------------------------------------
 
     def _writer(self, log: Log) -> OpenTopic:
-        writers = "owner" if self._exact else "shared"
-        settings = JournalSettings()
-        made = OpenTopic(log, self._current_store, self.topic, writers=writers, settings=settings, clock=SystemClock())  # type: ignore[arg-type]
-        return made
+        writers: Writers = "owner" if self._exact else "shared"
+        return OpenTopic(log, self._current_store, self.topic, writers=writers, settings=JournalSettings(), clock=SystemClock())
 
     def _current_store(self) -> JournalStore:
         return self._store
@@ -352,13 +350,12 @@ def walk(
 ) -> Counter[str]:
     """Walk so many steps, and compare at the end. Errors: `AssertionError` that names the seed and the step."""
     journey = JournalWalk(open_log, open_store, seed, exact=exact, truncates=truncates)
-    step = 0
     try:
-        for step in range(steps):
+        for _ in range(steps):
             journey.step()
         journey.finish()
     except Exception as error:
-        error.add_note(f"seed {seed}, step {step} of {steps}")
+        error.add_note(f"seed {seed}, step {journey.counts.total()} of {steps}")
         raise
     finally:
         journey.close()
