@@ -95,7 +95,7 @@ def followed(data: Path, text: str, lines: Iterable[str]) -> str:
     return text.replace('file("orders.jsonl")', 'headwater("data", topic="orders")').replace("import file", "import file, headwater")
 
 
-def wait_until(true: Callable[[], bool], running: subprocess.Popen[str] | None = None, *, seconds: float = 60) -> None:
+def wait_until(true: Callable[[], bool], running: subprocess.Popen[str] | None = None, *, seconds: float = 240) -> None:
     """Poll. A program that ends before what it should do is a failure at once."""
     deadline = time.monotonic() + seconds
     while not true():

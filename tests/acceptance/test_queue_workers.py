@@ -44,7 +44,7 @@ def runs(home: Program) -> list[tuple[str, str]]:
     return [(who, key) for who, _, key in (line.partition(" ") for line in lines)]
 
 
-def until(holds: Callable[[], Any], seconds: float = 60) -> None:
+def until(holds: Callable[[], Any], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     never = threading.Event()
     while not holds():

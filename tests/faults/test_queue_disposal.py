@@ -13,6 +13,7 @@ import pytest
 from headwater.cluster.local import LocalOwnership
 from headwater.core.disposal import DISPOSALS, Disposal, overwrites, recycles, shortens
 from headwater.core.period import CALENDAR, Calendar, period_end
+from headwater.log.embedded import manifest as manifests
 from headwater.log.embedded.disposal import BLOCKS
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.queue import carry
@@ -73,6 +74,9 @@ class Life:
             queue: Any = self.queues.opened(known.entry.name)
             while queue is not None and queue._runtime._carrier._task is not None:
                 await asyncio.sleep(0.001)
+        while (now := manifests.load(self.folder)) is not None and now.drained:  # a thread of the log disposes of them
+            await asyncio.sleep(0.001)
+            self.clock.advance(0.01)
 
     async def close(self) -> None:
         await self.queues.aclose()

@@ -96,13 +96,16 @@ def _worked(order: WorkOrder, processes: int, at: At) -> tuple[WorkerReport, int
 
     from headwater.client.queue_process import work as work_here
     from headwater.client.row_lines import show_rows
+    from headwater.client.worker_signals import ProcessSignals
 
     where, settings = at.place(changes=True)
     order = msgspec.structs.replace(order, where=where)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # from here on the worker handles signals: it stops when its rows have ended
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signals = ProcessSignals()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signals)  # from here on the worker handles signals: it stops when its rows have ended
 
     def stopping() -> None:
+        signals.stopping = True
         at.note(f"Stopping: rows that run have {order.grace} to end. A second signal ends them now.")
 
     if not order.drain:

@@ -72,7 +72,7 @@ class JournalPerformer:
         self.by = written_by()
         """The origin and the version that records name."""
         clock, settings = clock or SystemClock(), settings or Settings()
-        self.topics_open = OpenTopics(log, clock=clock, settings=settings, by=self.by)
+        self.topics_open = OpenTopics(log, clock=clock, settings=settings, by=self.by, address=address)
         self._care = JournalCare(self.topics_open, clock=clock, settings=settings)
 
     # -- how it runs ------------------------------------------------------------------------------------------
@@ -131,7 +131,8 @@ class JournalPerformer:
 
     async def status(self, request: JournalsRequest) -> answers.TopicStatus:
         """A topic and its partitions."""
-        return await self.topics_open.reading(request.topic, _status)
+        engine = self.topics_open.store_engine
+        return await self.topics_open.reading(request.topic, lambda topic: _status(topic, engine))
 
     async def pointers(self, request: JournalsRequest) -> Sequence[answers.ShownPointer]:
         """How far each partition of a topic is copied."""
@@ -345,25 +346,25 @@ def _time(pointer: Pointer, ms: int) -> str | int | None:
     return None if pointer.offset < 0 else show_time(ms)
 
 
-def _status(topic: OpenTopic) -> answers.TopicStatus:
+def _status(topic: OpenTopic, engine: str) -> answers.TopicStatus:
     partitions = [_partition_status(partition) for partition in topic.partitions]
     return answers.TopicStatus(
         topic=topic.topic.name,
         writers=topic.writers,
         generation=topic.topic.generation,
-        store="sqlite",
+        store=engine,
         lag=sum(one.lag for one in partitions),
         partitions=partitions,
     )
 
 
-def _partition_status(partition: JournalPartition) -> answers.PartitionStatus:
+def _partition_status(partition: JournalPartition) -> answers.JournalPartitionStatus:
     pointer, bounds, cache = partition.pointer(), partition.bounds(), partition.cache
     counted = {} if cache is None else {
         "cached": len(cache), "hits": cache.counts.hit, "misses": cache.counts.miss, "ahead": cache.counts.ahead,
         "limited": cache.counts.limited, "behind": cache.counts.behind,
     }  # fmt: skip
-    return answers.PartitionStatus(
+    return answers.JournalPartitionStatus(
         partition=partition.number,
         start=bounds.start,
         end=bounds.end,

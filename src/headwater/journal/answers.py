@@ -23,7 +23,7 @@ class ShownJournals(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
+class JournalPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A partition: what its log keeps, from `start` up to, not including, `end`; how far the store has copied it; and its head cache.
 
     `pointer`: the last copied offset, -1 before the first. `lag`: records that are not copied. `hits` to `behind`: how lookups ended.
@@ -53,7 +53,7 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
     generation: str
     store: str
     lag: Count
-    partitions: list[PartitionStatus]
+    partitions: list[JournalPartitionStatus]
 
 
 class ShownPointer(msgspec.Struct, frozen=True, kw_only=True):

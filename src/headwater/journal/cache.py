@@ -118,11 +118,13 @@ class HeadCache:
         limits = self._limits
         while self._bytes > limits.record_bytes and self._records:
             self._drop_record(next(iter(self._records)))
-        if len(self._entries) > limits.journals or self._actions > limits.actions:
-            keep = max(1, len(self._entries) - max(1, int(len(self._entries) * limits.drop)))
-            while len(self._entries) > 1 and (len(self._entries) > keep or self._actions > limits.actions):
+        if len(self._entries) > limits.journals:
+            keep = max(1, limits.journals - int(limits.journals * limits.drop))
+            while len(self._entries) > keep:
                 self._drop_oldest()
-            if self._actions > limits.actions:  # one journal alone is too large
+        if self._actions > limits.actions:
+            most = limits.actions - int(limits.actions * limits.drop)
+            while self._entries and self._actions > most:  # one journal alone may be too large
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:

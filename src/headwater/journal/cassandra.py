@@ -27,11 +27,12 @@ class CassandraJournalStore(JournalStore):
     Errors: those of `Keyspace.migrate` and `Requests`.
     """
 
-    def __init__(self, keyspace: Keyspace, *, clock: Clock | None = None, segment_size: int = 10_000, window: int = 128) -> None:
+    def __init__(
+        self, keyspace: Keyspace, *, requests: Requests | None = None, clock: Clock | None = None, segment_size: int = 10_000
+    ) -> None:
         self._keyspace, self._clock, self._segment_size = keyspace, clock or SystemClock(), segment_size
         keyspace.migrate(TABLES)
-        self._requests = Requests(keyspace, window=window, clock=self._clock)
-        self._tables = Tables(self._requests, _STATEMENTS, older=True)
+        self._tables = Tables(requests or Requests(keyspace, clock=self._clock), _STATEMENTS, older=True)
         self._tables.older = self._older()
 
     def topics(self) -> list[str]:

@@ -29,6 +29,7 @@ from headwater.journal.cassandra_rows import StoredHead, before_of, head_values,
 from headwater.journal.cassandra_view import HEAD_SEGMENTS, CassandraPartitionView, Tables
 from headwater.journal.change import EventRow, PartitionChange, Pointer
 from headwater.journal.head import Head
+from headwater.journal.segment_jumps import Jumps, jumps_after, segments_between
 from headwater.journal.store import PartitionStore, PartitionView, head_segment, segment_of
 
 _BATCH_ROWS = 100
@@ -149,6 +150,7 @@ class CassandraPartitionStore(PartitionStore):
         heads = {id: head for id, raw in stored.items() if (head := raw.at(pointer.offset, self.partition)) is not None}
         updates = [update for update in journal_updates(change, heads, segment_size=self._segment_size) if update.changed]
         folds = {journal.id: journal.fold for journal in change.journals}
+        jumps = {update.id: _jumps(update, update.head, stored.get(update.id)) for update in updates if update.head is not None}
         write = tables.requests.write
         purged = [(update, stored[update.id]) for update in updates if update.purges and update.id in stored]
         write(self._purge_intent(update.id, raw, base + folds[update.id].purged) for update, raw in purged)
@@ -162,7 +164,7 @@ class CassandraPartitionStore(PartitionStore):
         )
         write(request for update in self._first_rows(updates) for request in self._row_batches(update, base))
         write(
-            self._head_write(update, update.head, stored.get(update.id), pointer.offset, base + folds[update.id].offset)
+            self._head_write(update, stored.get(update.id), jumps[update.id], pointer.offset, base + folds[update.id].offset)
             for update in updates
             if update.head is not None
         )
@@ -170,7 +172,7 @@ class CassandraPartitionStore(PartitionStore):
             request
             for update in updates
             if update.delete_to and update.stored is not None
-            for request in self._deletions(update.id, update.stored, update.delete_to, base + folds[update.id].offset)
+            for request in self._deletions(update, update.stored, jumps[update.id], base + folds[update.id].offset)
         )
 
     def _purge_intent(self, id: str, raw: StoredHead, time: int) -> Any:
@@ -186,7 +188,7 @@ class CassandraPartitionStore(PartitionStore):
         if again:  # the change that was begun may have written rows behind the head
             while self._tables.rows("any_row", update.id, self.topic, last):
                 last += 1
-        for segment in range(first, last + 1):
+        for segment in segments_between(first, last, raw.jumps):
             yield self._tables.bound("delete_segment", time, update.id, self.topic, segment)
 
     def _first_rows(self, updates: list[JournalUpdate]) -> Iterator[JournalUpdate]:
@@ -239,24 +241,26 @@ class CassandraPartitionStore(PartitionStore):
             if batch:
                 yield tables.requests.batch(batch) if len(batch) > 1 else batch[0]
 
-    def _head_write(self, update: JournalUpdate, head: Head, raw: StoredHead | None, pointer: int, time: int) -> Any:
+    def _head_write(self, update: JournalUpdate, raw: StoredHead | None, jumps: Jumps, pointer: int, time: int) -> Any:
+        assert update.head is not None
         before = before_of(pointer, None if update.purges else update.stored)
         segment = raw.segment if raw else head_segment(update.id, HEAD_SEGMENTS)
-        values = head_values(self.topic, segment, update.id, head, before=before, time=time, replaces=raw is not None)
+        replaces = raw is not None
+        values = head_values(self.topic, segment, update.id, update.head, before=before, time=time, replaces=replaces, jumps=jumps)
         return self._tables.bound("insert_head", *values)
 
-    def _deletions(self, id: str, stored: Head, delete_to: int, time: int) -> Iterator[Any]:
+    def _deletions(self, update: JournalUpdate, stored: Head, jumps: Jumps, time: int) -> Iterator[Any]:
         """Whole segments where all of their numbers go, and the beginning of the last one."""
-        size = stored.segment_size
+        size, delete_to = stored.segment_size, update.delete_to
         last = segment_of(delete_to, size)
-        for segment in range(segment_of(stored.deleted + 1, size), last):
-            yield self._tables.bound("delete_segment", time, id, self.topic, segment)
-        yield self._tables.bound("delete_rows", time, id, self.topic, last, delete_to)
+        for segment in segments_between(segment_of(stored.deleted + 1, size), last - 1, jumps):
+            yield self._tables.bound("delete_segment", time, update.id, self.topic, segment)
+        yield self._tables.bound("delete_rows", time, update.id, self.topic, last, delete_to)
 
     def _journal_gone(self, id: str, raw: StoredHead, time: int) -> Iterator[Any]:
         size, last = raw.head.segment_size, raw.head.last
         before = raw.before.seq_nr if raw.before else 0
-        for segment in range(segment_of(max(last, before, 1), size) + 2):
+        for segment in segments_between(0, segment_of(max(last, before, 1), size) + 1, raw.jumps):
             yield self._tables.bound("delete_segment", time, id, self.topic, segment)
         yield self._tables.bound("delete_head", time, self.topic, raw.segment, id)
 
@@ -272,3 +276,10 @@ class CassandraPartitionStore(PartitionStore):
         key = note_key(self.topic, self.partition)
         request = self._tables.bound("set_note", key, encode_note(note), self._clock.now_ms(), _ORIGIN, time)
         self._tables.requests.write([request])
+
+
+def _jumps(update: JournalUpdate, head: Head, raw: StoredHead | None) -> Jumps:
+    """The empty stretches of a journal after a change. Its last number counts also where the event has gone already."""
+    lives_on = update.stored is not None and raw is not None and not update.purges
+    known, last = (raw.jumps, update.stored.last) if lives_on and raw and update.stored else ((), head.deleted)
+    return jumps_after(known, head.segment_size, last, [head.seq_nr, *(row.seq_nr for row in update.rows)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,12 +14,15 @@ from headwater.core.errors import Conflict, Damaged
 from headwater.journal.change import EventRow
 from headwater.journal.event import KIND_NAMES, Payload, PayloadKind
 from headwater.journal.head import Head
+from headwater.journal.segment_jumps import Jumps
 from headwater.journal.store import segment_of
 from headwater.store import Row
 from headwater.store.cassandra.library import library
 
 BEFORE = "headwater.before"
 """The property of a head that says what it was at the pointer from which the last change was begun."""
+JUMPS = "headwater.jumps"
+"""The property of a head that names long stretches of empty segments."""
 _KINDS = {name: kind for kind, name in KIND_NAMES.items()}
 _DAY_MS = 86_400_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -44,6 +48,7 @@ class StoredHead(msgspec.Struct, frozen=True):
     head: Head
     segment: int
     before: Before | None = None
+    jumps: Jumps = ()
 
     def at(self, pointer: int, partition: int) -> Head | None:
         """The head at a pointer of its partition. A change that is under way has moved some heads already.
@@ -107,14 +112,21 @@ def stored_head(segment: int, columns: Row) -> StoredHead:
         record_id=record_id,
         origin=origin,
     )
-    before = (properties or {}).get(BEFORE)
-    return StoredHead(head, segment, msgspec.json.decode(before, type=Before) if before else None)
+    properties = properties or {}
+    before, jumps = properties.get(BEFORE), properties.get(JUMPS)
+    return StoredHead(
+        head,
+        segment,
+        msgspec.json.decode(before, type=Before) if before else None,
+        msgspec.json.decode(jumps, type=Jumps) if jumps else (),
+    )
 
 
-def head_values(topic: str, segment: int, id: str, head: Head, *, before: str, time: int, replaces: bool) -> Sequence[object]:
+def head_values(
+    topic: str, segment: int, id: str, head: Head, *, before: str, time: int, replaces: bool, jumps: Jumps = ()
+) -> Sequence[object]:
     """The values of the statement `insert_head`. `replaces`: a row is there, whose columns must go where the head has none."""
-    driver = library()
-    none = None if replaces else driver.query.UNSET_VALUE
+    none = None if replaces else _unset()
     duration = none if head.expire_after is None else _duration(head.expire_after)
     created = datetime.fromtimestamp(head.created / 1000, UTC).date()
     return (
@@ -133,14 +145,14 @@ def head_values(topic: str, segment: int, id: str, head: Head, *, before: str, t
         none if head.expire_on is None else head.expire_on,
         none if head.record_id is None else head.record_id,
         none if head.origin is None else head.origin,
-        {BEFORE: before},
+        {BEFORE: before, JUMPS: msgspec.json.encode(jumps).decode()} if jumps else {BEFORE: before},
         time,
     )
 
 
 def row_values(topic: str, id: str, head: Head, row: EventRow, base: int) -> Sequence[object]:
     """The values of the statement `insert_row`. Columns without a value are left out: a null would be kept as a deletion."""
-    unset = library().query.UNSET_VALUE
+    unset = _unset()
     payload = row.payload
     binary = payload is not None and payload.kind is PayloadKind.BINARY
     return (
@@ -192,6 +204,12 @@ def event_row(columns: Row) -> EventRow:
 def same_life(record_id: uuid.UUID | None, head: Head) -> bool:
     """Whether a row belongs to a head's life. Rows of a head without an id, as older versions of kafka-journal made them, all do."""
     return head.record_id is None or record_id == head.record_id
+
+
+@cache
+def _unset() -> Any:
+    """The value that leaves a column out. Kept: this is asked for each row."""
+    return library().query.UNSET_VALUE
 
 
 def _duration(milliseconds: int) -> Any:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from headwater.journal.cassandra_rows import StoredHead, changed, event_row, same_life, stored_head
 from headwater.journal.change import EventRow, Pointer
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import Head
+from headwater.journal.segment_jumps import SHORTEST, segments_between
 from headwater.journal.store import PartitionView, head_segment, segment_of
 from headwater.store import Row
 from headwater.store.cassandra.requests import Requests
@@ -140,16 +142,20 @@ class CassandraPartitionView(PartitionView):
     def _segments(self, id: str, head: Head, first: int, last: int) -> Iterator[tuple[list[EventRow], bool]]:
         """Rows as they lie, and whether their numbers are complete. Gaps end nothing: every segment up to the last number is asked."""
         tables, size = self._tables, head.segment_size
-        segments = range(segment_of(first, size), segment_of(last, size) + 1)
-        if len(segments) == 1 or size > 1000:
+        segments = self._asked(id, segment_of(first, size), segment_of(last, size))
+        if size > 1000 or segment_of(first, size) == segment_of(last, size):
             for segment in segments:
                 for page in tables.requests.pages(tables.statements["rows"], (id, self._topic, segment, first, last)):
                     yield [event_row(columns) for columns in page], False
             return
-        for at in range(0, len(segments), _SEGMENTS):
-            part = segments[at : at + _SEGMENTS]
+        while part := list(islice(segments, _SEGMENTS)):
             answers = tables.requests.all(tables.bound("rows", id, self._topic, segment, first, last) for segment in part)
             yield [event_row(columns) for rows in answers for columns in rows], True
+
+    def _asked(self, id: str, first: int, last: int) -> Iterator[int]:
+        """The segments that may hold rows. Only a long way is worth reading the head for."""
+        stored = self._tables.heads(self._topic, [id]).get(id) if last - first >= SHORTEST else None
+        return segments_between(first, last, stored.jumps if stored else ())
 
     def _counts(self, row: EventRow, head: Head) -> bool:
         return same_life(row.record_id, head) and (row.partition != self._partition or row.offset <= self.pointer.offset)

@@ -16,6 +16,7 @@ A Delete is capped by the numbers that were there: `capped` holds what is capped
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from datetime import UTC, date, datetime
 
@@ -81,6 +82,8 @@ class HeadFold(msgspec.Struct, frozen=True, gc=False):
 
 
 EMPTY = HeadFold()
+_OID = uuid.NAMESPACE_OID.bytes
+_UNMARKED, _MARKS = ~(0xF000 << 64) & ~(0xC000 << 48), 5 << 76 | 0x8000 << 48  # the version and the variant of an id
 
 
 def fold_of(record: ActionRecord, expire_after: int | None = None) -> HeadFold:
@@ -165,4 +168,6 @@ def applied(fold: HeadFold, stored: Head | None, *, partition: int, generation: 
 
 def record_id(generation: str, partition: int, offset: int) -> uuid.UUID:
     """The id of a journal's life, the same in every store and for every split: by the place of the Append that begins it."""
-    return uuid.uuid5(uuid.NAMESPACE_OID, f"{generation}/{partition}/{offset}")
+    name = _OID + f"{generation}/{partition}/{offset}".encode()
+    digest = int.from_bytes(hashlib.sha1(name, usedforsecurity=False).digest()[:16])
+    return uuid.UUID(int=digest & _UNMARKED | _MARKS)  # uuid.uuid5 in two thirds of the time, for each journal that begins

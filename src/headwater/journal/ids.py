@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from headwater.core.errors import UnreadableRecord
 from headwater.journal.partition import JournalPartition
+from headwater.journal.store import PartitionView
 from headwater.journal.wire import read_id
 
 
@@ -12,9 +15,7 @@ def journal_ids(partition: JournalPartition, after: str | None, limit: int) -> l
     end = partition.end()
     found: list[str] = []
     while len(found) < limit:
-        with partition.view() as view:
-            stored = [] if view is None else view.ids(after, limit)
-            pointer = -1 if view is None else view.pointer.offset
+        stored, pointer = partition.viewed(partial(_stored, after, limit))
         tail = sorted(_tail_ids(partition, pointer + 1, end, after))[:limit]
         names = sorted({*(id.encode() for id in stored), *tail})[:limit]
         if not names:
@@ -28,6 +29,10 @@ def journal_ids(partition: JournalPartition, after: str | None, limit: int) -> l
         if len(names) < limit:
             break
     return found[:limit]
+
+
+def _stored(after: str | None, limit: int, view: PartitionView | None) -> tuple[list[str], int]:
+    return ([], -1) if view is None else (view.ids(after, limit), view.pointer.offset)
 
 
 def _tail_ids(partition: JournalPartition, start: int, end: int, after: str | None) -> set[bytes]:

@@ -255,7 +255,6 @@ JOURNAL = PartDefinition(
     handlers="headwater.server.journal_handlers:JournalHandlers",
     closes="headwater.client.journal_performer:closes",
     commands="headwater.cli.journal:group",
-    owns=("journal-", "snapshot-journal", "control-journal"),
     tables={"journal": "headwater.journal.spark_tables:journal_table"},
     sections=(JOURNAL_SECTION,),
     instead="headwater.journal.topic_hints:instead",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple, TypeVar
 
-from headwater.core.errors import LogGap, OffsetGone, UnreadableRecord
+import msgspec
+
+from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
 from headwater.journal.actions import TailActions
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.change import EventRow, Pointer
@@ -24,8 +26,9 @@ from headwater.log.epochs import Epochs
 from headwater.log.layout import decode_headers
 from headwater.log.record import Bounds, Record, Topic
 
+T = TypeVar("T")
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
-_AGAIN = 5  # times that a read begins anew because the log was deleted up to a newer pointer
+AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 _NOTHING = Pointer(-1)
 
 
@@ -101,8 +104,29 @@ class JournalPartition:
     def view(self) -> Iterator[PartitionView | None]:
         """The copy at one moment; None where there is none."""
         copy = self.copy()
-        with nullcontext() if copy is None else copy.view() as view:
+        if copy is None:
+            yield None
+            return
+        with ExitStack() as stack:
+            view: PartitionView | None
+            try:
+                view = stack.enter_context(copy.view())
+            except Differs:
+                if self.bounds().start > 0:
+                    raise
+                view = None  # of another topic of this name: this one's log holds everything
             yield view
+
+    def viewed(self, call: Callable[[PartitionView | None], T]) -> T:
+        """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer."""
+        for _ in range(AGAIN):
+            try:
+                with self.view() as view:
+                    return call(view)
+            except (OffsetGone, Conflict):
+                continue
+        with self.view() as view:
+            return call(view)
 
     def pointer(self) -> Pointer:
         """How far the partition is copied."""
@@ -118,18 +142,17 @@ class JournalPartition:
 
     def joined(self, id: str, end: int | None) -> Joined:
         """A journal below an offset; None: what the store alone says."""
-        for _ in range(_AGAIN):
-            try:
-                with self.view() as view:
-                    return self.join(view, id, end)
-            except OffsetGone:  # the log was deleted up to a newer pointer than this view's
-                continue
-        with self.view() as view:
-            return self.join(view, id, end)
+        return self.viewed(lambda view: self.join(view, id, end))
 
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
-        """`joined`, over an open view. Errors: also `OffsetGone`, where the log was deleted up to a newer pointer."""
+        """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""
         pointer, stored = (_NOTHING, None) if view is None else (view.pointer, view.head(id))
+        if end is not None and pointer.offset >= end and pointer.offset >= self.end():
+            raise Differs(
+                f"{self.topic.name}/{self.number} ends at offset {self.end()}, and the store has copied it up to {pointer.offset}: "
+                "the log is older than the store.",
+                hint=f"Restore the newer log, or make the store anew: `headwater journal rebuild {self.topic.name}`.",
+            )
         if end is None or pointer.offset + 1 >= end:
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
@@ -153,8 +176,6 @@ class JournalPartition:
         action, started = read_record(last), read_record(first)
         if action is None or started is None or action.value is None:
             return joined.head
-        import msgspec
-
         expiry = Expiry(expire_after_of(action.action.payload_type, action.value), action.timestamp)  # type: ignore[union-attr]
         began = msgspec.structs.replace(joined.fold.first, origin=started.action.origin)
         return self._applied(msgspec.structs.replace(joined.fold, first=began, expiry=expiry), joined.stored)

@@ -49,9 +49,14 @@ class JournalLog(Protocol):
     generation: str
     exact: bool
     """False where others append without being seen: events bring their numbers, and nothing can be expected."""
+    alone: bool
+    """Nobody else's records count from the last `prepare` on, so that a guard and a look at the end are not needed."""
+
+    def prepare(self) -> bool:
+        """Own the partition, where that is needed. True: it is owned anew, and what was known of it may be old. Errors: `NotOwner`."""
 
     def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
-        """As `Log.append` or `Writer.append`."""
+        """As `Log.append` or `Writer.append`. Raises `ClaimLost` where nothing was appended and the partition is to be owned again."""
 
     def end(self) -> int:
         """The durable end."""
@@ -68,6 +73,10 @@ class _Numbered(NamedTuple):
     placed: list[tuple[int, Appended | ActionPlaced]]  # by the index of the call: its answer, without the offset
     outcomes: list[Outcome]
     changed: dict[str, int]
+
+
+class ClaimLost(Exception):
+    """Another process has claimed the partition. Nothing was appended."""
 
 
 class _Renumber(Exception):
@@ -151,14 +160,19 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _written(self, waiting: Sequence[_Call]) -> list[Outcome]:
         while True:
+            if self._log.prepare():
+                self._reset()
             known = self._caught_up()
             numbered = self._number(waiting, known)
             if not numbered.records:
                 return numbered.outcomes
             try:
                 guard = Guard(known, partial(self._see, numbered.changed), self._log.generation)
-                offsets = self._log.append(numbered.records, guard if self._log.exact else None)
+                offsets = self._log.append(numbered.records, guard if self._log.exact and not self._log.alone else None)
             except _Renumber:
+                continue
+            except ClaimLost:
+                self._reset()
                 continue
             except (BadBounds, OffsetGone):  # too much was appended since: look at the journals anew
                 self._reset()
@@ -167,6 +181,8 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _caught_up(self) -> int:
         """Let everything durable count, so that no caller is refused because of what was long ago; returns the end."""
+        if self._log.alone and self._known is not None:
+            return self._known
         end, known = self._log.end(), self._known
         if known is None or not known <= end <= known + _MOST_BEHIND or not self._log.exact:
             self._reset()

@@ -16,12 +16,11 @@ from headwater.journal.actions import AppendPlace
 from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR, check_seq_nr
 from headwater.journal.merge import distinct, each_once, merged
-from headwater.journal.partition import Joined, JournalPartition, event_rows
+from headwater.journal.partition import AGAIN, Joined, JournalPartition, event_rows
 from headwater.journal.store import PartitionView
 
 PAGE = 1000
 _FETCHED = 100  # records of the tail that are read at once
-_AGAIN = 5
 
 
 def check_range(start: object, stop: object) -> tuple[int, int | None]:
@@ -31,6 +30,10 @@ def check_range(start: object, stop: object) -> tuple[int, int | None]:
     if last is not None and last < first:
         raise BadBounds(f"Events {first} to {last} are the wrong way round.", hint="Give the lower number first.")
     return first, last
+
+
+class _PurgedMeanwhile(Exception):
+    """The journal is not the one that the read began with."""
 
 
 class JournalRead:
@@ -45,16 +48,21 @@ class JournalRead:
 
     def page(self, most: int = PAGE) -> list[EventRow]:
         """The next events, up to `most`; none at the end."""
-        for attempt in range(_AGAIN):
+        for attempt in range(AGAIN):
             if self._over:
                 return []
             try:
                 rows = list(islice(self._tail, most)) if self._tail is not None else self._from_both(most)
-            except OffsetGone:  # the log was deleted up to a newer pointer than that of the view: the store has it by now
+            except (OffsetGone, Conflict):  # the log was deleted up to a newer pointer than the view's, or the store has changed the view
                 self._tail = None
-                if attempt == _AGAIN - 1:
+                if attempt == AGAIN - 1:
                     raise
                 continue
+            except _PurgedMeanwhile:
+                raise Conflict(
+                    f"Journal {self._id!r:.60} was purged while it was read, behind event {self._next - 1}.",
+                    hint="Read it again from the start.",
+                ) from None
             if rows:
                 self._next = rows[-1].seq_nr + 1
                 self._over = rows[-1].seq_nr == MAX_SEQ_NR
@@ -113,7 +121,7 @@ class JournalRead:
         return rows
 
     def _same_life(self, joined: Joined) -> bool:
-        """Whether there is something to read. Errors: `Conflict` where the journal is not the one that the read began with."""
+        """Whether there is something to read. Errors: `_PurgedMeanwhile` where the journal is not the one that the read began with."""
         head = joined.head
         life = None if head is None else head.record_id
         if self._begun and life != self._life and self._life is not None:

@@ -83,9 +83,10 @@ class SqlitePartitionStore(PartitionStore):
     def _apply_journals(self, transaction: SqliteStatements, change: PartitionChange) -> None:
         keys: dict[str, int] = {}
         heads: dict[str, Head] = {}
-        for id, key, *columns in transaction.many(STATEMENTS["stored_head"], [(journal.id,) for journal in change.journals]):
-            keys[id], heads[id] = key, _head(self.partition, columns)
         [(last_key,)] = transaction.rows(STATEMENTS["last_key"])
+        if last_key:
+            for id, key, *columns in transaction.many(STATEMENTS["stored_head"], [(journal.id,) for journal in change.journals]):
+                keys[id], heads[id] = key, _head(self.partition, columns)
         rows: list[tuple[int, tuple[EventRow, ...]]] = []
         made: list[Row] = []
         moved: list[Row] = []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from headwater.journal.answers import JournalTrail, TrailRecord
+from headwater.journal.head import Head
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
 from headwater.journal.shown import show_head, show_trail_record
+from headwater.journal.store import PartitionView
 from headwater.log.search import records_with_key
 
 _SEARCHED = 1_000_000  # records of the log's end that are searched
@@ -17,12 +20,7 @@ def trail(partition: JournalPartition, id: str, limit: int) -> JournalTrail:
     """Errors: those of reads."""
     bounds = partition.bounds()
     name, number, key = partition.topic.name, partition.number, key_of(id)
-    rows = 0
-    with partition.view() as view:
-        pointer = -1 if view is None else view.pointer.offset
-        stored = None if view is None else view.head(id)
-        if view is not None and stored is not None:
-            rows = sum(len(page) for page in view.rows(id, stored, stored.deleted + 1))
+    pointer, stored, rows = partition.viewed(partial(_copied, id))
     newest: deque[TrailRecord] = deque(maxlen=limit)
     at = max(bounds.start, bounds.end - _SEARCHED)
     while at < bounds.end:
@@ -41,3 +39,11 @@ def trail(partition: JournalPartition, id: str, limit: int) -> JournalTrail:
         rows=rows,
         records=list(newest),
     )
+
+
+def _copied(id: str, view: PartitionView | None) -> tuple[int, Head | None, int]:
+    """The pointer, the stored head and how many rows it has."""
+    if view is None:
+        return -1, None, 0
+    head = view.head(id)
+    return view.pointer.offset, head, 0 if head is None else sum(len(page) for page in view.rows(id, head, head.deleted + 1))

@@ -17,6 +17,7 @@ import msgspec
 
 from headwater.client.queue_process import FAILED, WorkOrder
 from headwater.client.queue_running import WorkerReport
+from headwater.client.worker_signals import stop_signals
 from headwater.core.clock import SystemClock
 from headwater.core.errors import HeadwaterError, Unavailable
 from headwater.core.ids import random_id
@@ -52,11 +53,8 @@ class QueueCrew:
 
     async def run(self) -> WorkerReport:
         """What all processes have done together; those that were killed do not say. Errors: that of a process that ended with one."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(ValueError, NotImplementedError):
-                loop.add_signal_handler(number, self.signalled, number)
-        return await self.work()
+        with stop_signals(self.signalled):
+            return await self.work()
 
     async def work(self) -> WorkerReport:
         """`run` without handling signals."""
@@ -152,7 +150,8 @@ async def work_without_server(crew: QueueCrew, settings: Settings) -> WorkerRepo
             return False
 
         try:
-            await worker.serve([sock], started=started, ending=ending, signals=signalled)
+            with stop_signals(crew.signalled):
+                await worker.serve([sock], started=started, ending=ending, signals=signalled)
         finally:
             for task in working:
                 task.cancel() if not task.done() else None

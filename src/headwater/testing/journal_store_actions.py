@@ -53,6 +53,34 @@ class JournalStoreActions(JournalStoreGround):
         assert numbers(sized, "a", 4) == [10, 4_000]
         assert numbers(sized, "a", 4, 10) == [10]
 
+    def test_numbers_far_apart_are_read_deleted_and_purged(self, sized: PartitionStore, history: History) -> None:
+        """Nobody goes through the segments between: that would take years."""
+        history.append("a", 1)
+        applied(sized, history)
+        history.append("a", 1 << 62)
+        history.append("a", 1 << 40)  # a fork in the midst
+        applied(sized, history)
+        assert state(sized, "a") == (1 << 62, None, [1, 1 << 40, 1 << 62])
+        history.append("a", (1 << 62) + 1)
+        history.delete("a", 1 << 61)
+        applied(sized, history)
+        assert state(sized, "a") == ((1 << 62) + 1, 1 << 61, [1 << 62, (1 << 62) + 1])
+        history.append("b", 1)
+        history.append("b", 1 << 61)
+        history.delete("b", 1 << 61)
+        history.append("c", 1)
+        applied(sized, history)
+        assert state(sized, "b") == (1 << 61, 1 << 61, [])
+        history.append("c", 1 << 62)
+        history.delete("c", 1 << 62)
+        history.purge("a")
+        history.purge("b")
+        applied(sized, history)
+        assert state(sized, "c") == (1 << 62, 1 << 62, [])
+        assert (state(sized, "a"), state(sized, "b")) == (None, None)
+        sized.clear()
+        assert state(sized, "c") is None
+
     def test_rows_of_one_number_all_come_by_their_offsets_and_the_highest_number_counts(
         self, sized: PartitionStore, history: History
     ) -> None:

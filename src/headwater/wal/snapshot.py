@@ -13,7 +13,7 @@ The generation binds a snapshot to its log: offsets mean nothing in another topi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 import google_crc32c
@@ -50,11 +50,12 @@ class SnapshotChunk(msgspec.Struct, frozen=True, kw_only=True):
     generation: str = ""
 
 
-def encode_snapshot(meta: RegionMeta, limit: int, generation: str = "") -> list[bytes]:
-    """The values of the records, each of at most `limit` bytes. `generation`: that of the data topic (`Topic.generation`)."""
+def encode_snapshot(meta: RegionMeta, limit: int, generation: str = "", *, pause: Callable[[], None] | None = None) -> list[bytes]:
+    """The values of the records, each of at most `limit` bytes. `generation`: that of the data topic (`Topic.generation`). `pause`: is
+    called about once a millisecond."""
     tables, ends = _tables(meta)
     columns = [table.column() for table in meta.tables.values()]
-    offsets = encode_column(np.concatenate(columns) if columns else np.zeros(0, np.int64))
+    offsets = encode_column(np.concatenate(columns) if columns else np.zeros(0, np.int64), pause)
     bound = _field(_GENERATION, generation.encode()) if generation else b""
     bodies = list(_bodies(tables, ends, offsets, limit - _OVERHEAD - len(bound)))
     head = _number(_WATERMARK, meta.watermark) + _number(_EPOCH, meta.epoch)
@@ -203,7 +204,7 @@ def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
     return RegionMeta(watermark=chunks[0].watermark, epoch=chunks[0].epoch, tables=tables)
 
 
-def columns(chunks: Sequence[SnapshotChunk]) -> tuple[list[TableRow], list[int], np.ndarray]:
+def columns(chunks: Sequence[SnapshotChunk], *, pause: Callable[[], None] | None = None) -> tuple[list[TableRow], list[int], np.ndarray]:
     """The tables of a snapshot, and the offsets of all: those of table i lie between the i-th and the next one of the numbers.
 
     Errors: `MalformedRecord` where a chunk is missing, doubled or of another snapshot, and where tables and map do not fit together.
@@ -219,7 +220,7 @@ def columns(chunks: Sequence[SnapshotChunk]) -> tuple[list[TableRow], list[int],
     if any(not 1 <= marked <= next for _, next, marked, _, _ in rows):
         raise MalformedRecord("it has a table that is flushed further than it was written")
     ends = list(accumulate((next - marked for _, next, marked, _, _ in rows), initial=0))
-    column = decode_column(b"".join(chunk.map for chunk in chunks), ends[-1])
+    column = decode_column(b"".join(chunk.map for chunk in chunks), ends[-1], pause)
     live = [begin for begin, end in pairwise(ends) if begin < end]
     lowest = iter(np.minimum.reduceat(column, live).tolist() if live else ())
     for number, end, marked, _, safe in rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.core.errors import Damaged
+from headwater.core.interpreter_lock import release_for_a_moment
 from headwater.log import Log, Writer
 from headwater.log.record import Record
 from headwater.wal.layout import MalformedRecord, encode_meta_key
@@ -34,7 +35,7 @@ class SnapshotStore:
 
     def encoded(self, meta: RegionMeta) -> list[bytes]:
         """A state as the chunks that `store` takes, bound to the data topic."""
-        return encode_snapshot(meta, self._chunk, self._generation)
+        return encode_snapshot(meta, self._chunk, self._generation, pause=release_for_a_moment)
 
     def store(self, values: Sequence[bytes], watermark: int) -> StoredSnapshot:
         """Append a snapshot, read it back, and delete all but the two newest. Errors: `Fenced`; `Damaged` where it reads otherwise."""
@@ -55,7 +56,7 @@ class SnapshotStore:
         try:
             if [record.value if record is not None else None for record in found] != list(values):
                 raise MalformedRecord("its bytes are other ones")
-            columns([decode_chunk(value) for value in values])
+            columns([decode_chunk(value) for value in values], pause=release_for_a_moment)
         except MalformedRecord as error:
             raise Damaged(
                 f"The snapshot at {offsets[0]} of {self._topics.meta} cannot be read back: {error}.",

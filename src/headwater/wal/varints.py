@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from headwater.wal.layout import MalformedRecord
 
 _LONGEST = 10  # bytes of a varint of 64 bits
-_PIECE = 1 << 16  # numbers of a column at once: what is worked on stays in the processor's cache, and memory is used again
+_PIECE = 1 << 14  # numbers of a column at once: what is worked on stays in the processor's cache, and memory is used again
 
 
 def encode_varint(number: int) -> bytes:
@@ -75,19 +77,24 @@ def decode_varints(found: np.ndarray) -> np.ndarray:
     return numbers
 
 
-def encode_column(numbers: np.ndarray) -> bytes:
-    """Signed numbers of 64 bits, each as the difference to the one before it: small where the column grows slowly."""
+def encode_column(numbers: np.ndarray, pause: Callable[[], None] | None = None) -> bytes:
+    """Signed numbers of 64 bits, each as the difference to the one before it: small where the column grows slowly.
+
+    `pause`: is called about once a millisecond of the work.
+    """
     parts, last = [], np.int64(0)
     for at in range(0, len(numbers), _PIECE):
         piece = numbers[at : at + _PIECE]
         deltas = np.diff(piece, prepend=last)
         last = piece[-1]
         parts.append(encode_varints(((deltas << 1) ^ (deltas >> 63)).view(np.uint64)))  # the sign in the lowest bit
+        if pause is not None:
+            pause()
     return b"".join(parts)
 
 
-def decode_column(data: bytes, count: int) -> np.ndarray:
-    """What `encode_column` was given. Errors: `MalformedRecord` for another count, and for what is no such column."""
+def decode_column(data: bytes, count: int, pause: Callable[[], None] | None = None) -> np.ndarray:
+    """What `encode_column` was given. Errors: `MalformedRecord` for another count, and for what is no such column. `pause`: as there."""
     found = np.frombuffer(data, np.uint8)
     numbers, done, at = np.empty(min(count, len(found)), np.int64), 0, 0
     while at < len(found):
@@ -98,6 +105,8 @@ def decode_column(data: bytes, count: int) -> np.ndarray:
         if done + len(folded) <= len(numbers):
             numbers[done : done + len(folded)] = (folded >> np.uint64(1)).view(np.int64) ^ -(folded & np.uint64(1)).view(np.int64)
         at, done = end, done + len(folded)
+        if pause is not None:
+            pause()
     if done != count:
         raise MalformedRecord(f"its map has {done} offsets, where its tables have {count}")
     np.cumsum(numbers, out=numbers)

@@ -43,7 +43,7 @@ async def copy_all(log: LocalLog, data: Path, topic: str) -> None:
     """Copy everything of a topic into the store."""
     described = await log.topic(topic)
     bounds = await log.all_bounds(described)
-    with SqliteJournalStore(data / "journal") as store:
+    with SqliteJournalStore(data / "store" / "journal") as store:
         for number, bound in enumerate(bounds):
             copy = store.partition(topic, number, described.generation)
             assert copy is not None

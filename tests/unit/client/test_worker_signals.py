@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from headwater.client.worker_signals import stop_signals
+from headwater.client.worker_signals import ProcessSignals, stop_signals
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +68,31 @@ def test_another_thread_hears_none() -> None:
             return True
 
     assert asyncio.run(main())
+
+
+def test_a_process_that_stops_by_itself_is_not_killed_by_a_second_signal() -> None:
+    signals = ProcessSignals()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signals)
+
+    async def stopped() -> None:
+        with stop_signals(lambda number: setattr(signals, "stopping", True)):
+            signal.raise_signal(signal.SIGTERM)
+            async with asyncio.timeout(60):
+                while not signals.stopping:
+                    await asyncio.sleep(0)
+
+    asyncio.run(stopped())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        assert signal.getsignal(number) is signals
+        signal.raise_signal(number)  # as `timeout` does
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)])
+def test_a_signal_before_that_ends_the_process_as_usual(number: signal.Signals, code: int) -> None:
+    program = (
+        "import signal\nfrom headwater.client.worker_signals import ProcessSignals\n"
+        f"signal.signal({number.value}, ProcessSignals())\nsignal.raise_signal({number.value})\nprint('goes on')"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (code, "")

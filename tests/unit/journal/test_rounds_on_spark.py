@@ -14,9 +14,8 @@ from quick_spark import quick
 from tests.unit.journal.ground import TOPIC, Ground, appended, eventually, ground_at, held, random_records
 
 from headwater.core.clock import SystemClock
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.discovery import Discovery, JournalTopic
 from headwater.journal.loop import ReplicatorLoop
-from headwater.journal.discovery import Discovery
 from headwater.journal.replicate import Rounds
 from headwater.journal.replication_task import PartitionTask, copy_partition
 from headwater.journal.verify import verify_topic

@@ -12,7 +12,7 @@ from headwater.journal.dead import quarantine
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.range_fold import fold_range
 from headwater.journal.rebuild import request_rebuild
-from headwater.journal.verify import PartitionVerification, TopicVerification, verify_in_task, verify_topic
+from headwater.journal.verify import PartitionVerification, TopicVerification, verify_in_task, verify_partition, verify_topic
 from headwater.log.record import Record
 from headwater.spark.ranges import Range
 
@@ -108,3 +108,19 @@ def test_a_task_of_spark_finds_the_same(ground: Ground) -> None:
     batch = verify_in_task(ground.address, topic, (PartitionControl(),), ground.log, Range(TOPIC, 0, 0, 50))
     found = msgspec.json.decode(batch.column("result")[0].as_py(), type=PartitionVerification)
     assert found == verified(ground, topic).partitions[0]
+
+
+def test_a_store_with_one_row_for_each_number_and_time_may_lack_the_others(ground: Ground) -> None:
+    topic = ground.topic(partitions=1)
+    other = msgspec.structs.replace(appended("a", 1), headers=(*appended("a", 1).headers, ("h", b"v")))
+    ground.append(appended("a", 1), other)
+    copy = ground.store.partition(TOPIC, 0, topic.generation)
+    assert copy is not None
+    records = ground.log.read(TOPIC, 0, 0)
+    folded = fold_range(topic=TOPIC, partition=0, generation=topic.generation, start=0, end=2, records=records).change
+    [journal] = folded.journals
+    first = msgspec.structs.replace(journal, rows=journal.rows[:1])
+    copy.apply(msgspec.structs.replace(folded, journals=(first,)))
+    control = PartitionControl()
+    assert verify_partition(ground.log, ground.store, topic, 0, control=control, one_row=True).difference == ""
+    assert "the store lacks it" in verify_partition(ground.log, ground.store, topic, 0, control=control).difference

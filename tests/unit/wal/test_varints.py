@@ -56,3 +56,13 @@ def test_a_long_column_comes_back(count: int) -> None:
     """It is worked on in pieces: numbers of one, two and ten bytes lie at their borders."""
     column = np.cumsum(np.resize(np.array([1, 5000, -3, 2**55, -(2**55)]), count))
     assert np.array_equal(decode_column(encode_column(column), count), column)
+
+
+def test_long_columns_pause_between_their_pieces() -> None:
+    numbers, pauses = np.arange(100_000, dtype=np.int64), list[int]()
+    data = encode_column(numbers, lambda: pauses.append(1))
+    encoding = len(pauses)
+    assert encoding > 3
+    assert np.array_equal(decode_column(data, len(numbers), lambda: pauses.append(1)), numbers)
+    assert len(pauses) > encoding + 3
+    assert data == encode_column(numbers)

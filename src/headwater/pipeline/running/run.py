@@ -21,7 +21,7 @@ from headwater.log import Log, Writer
 from headwater.log.record import TopicSettings
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.compaction import compact
-from headwater.pipeline.offsets.control import Control, log_topic
+from headwater.pipeline.offsets.control import Control, log_topic, newer_run
 from headwater.pipeline.offsets.liveness import Heartbeat
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.state import SOURCE, Failure
@@ -247,10 +247,11 @@ class Run:
     def _read(self) -> None:
         assert self._reader is not None
         try:
-            if may_read([loop.holdings for loop in self._loops], self._context):
-                self._reader.run()
-            else:
-                self._source_failed.set()  # the sink raises the error
+            if not may_read([loop.holdings for loop in self._loops], self._context):
+                return self._source_failed.set()  # the sink raises the error
+            self._reader.run()
+        except Fenced as error:  # of the log, which knows claims and no runs
+            raise newer_run(self.pipeline.name) from error
         finally:
             self._reading.clear()
             self._stopping.wake()

@@ -19,6 +19,7 @@ from headwater.store.cassandra.library import connection_class, explaining, libr
 from headwater.store.cassandra.schema_lock import LIVES_S, LOCK_TABLE, SchemaLock
 
 _PORT = 9042
+_RECONNECT_S = 5.0  # the longest pause before a node that went down is tried again
 _MIGRATION_TABLE = """
 create table if not exists headwater_migration (
     part text,
@@ -142,6 +143,8 @@ class Keyspace(Store):
                 connection_class=connection_class(),
                 connect_timeout=seconds,
                 control_connection_timeout=seconds,
+                # The driver's own grows to ten minutes, for which a node that is back would not be found.
+                reconnection_policy=driver.policies.ExponentialReconnectionPolicy(0.5, _RECONNECT_S, max_attempts=None),
                 **more,
             )
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from ground import gone, piped, prepared, rows
 
-from headwater.core.errors import AlreadyExists, Conflict, Damaged, Differs
+from headwater.core.errors import AlreadyExists, Conflict, Damaged, Differs, Fenced
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
@@ -390,3 +390,18 @@ def test_after_the_grace_a_stop_waits_for_all_sinks_together_and_only_for_spark(
     assert len(waited) == 3
     assert waited[0] <= most
     assert waited[1:] == [0.0, 0.0]  # nothing is left of it
+
+
+def test_a_reader_that_meets_the_claim_of_a_newer_run_says_so(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in.jsonl").write_text('{"_id":1}\n')
+    pipeline = Pipeline("p")
+    pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("out", file(str(tmp_path / "o.jsonl")))
+    read = run.SourceReader.run
+
+    def overtaken(reader: run.SourceReader) -> None:
+        log.claim(log_topic("p"), 0, part=PART)
+        read(reader)
+
+    monkeypatch.setattr(run.SourceReader, "run", overtaken)
+    with pytest.raises(Fenced, match="A newer run of p has begun"):
+        gone(log, tmp_path, pipeline)

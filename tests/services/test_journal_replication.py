@@ -1,0 +1,91 @@
+"""The replicator on a real Kafka, on Spark, into SQLite and into a real Cassandra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from quick_spark import quick
+from tests.unit.journal.ground import POISON, appended, ground_at, held, random_records
+
+from headwater.cluster.kafka import KafkaOwnership
+from headwater.core.clock import SystemClock
+from headwater.core.settings import CassandraSettings
+from headwater.journal.dead import quarantine
+from headwater.journal.discovery import Discovery, JournalTopic
+from headwater.journal.keep import delete_copied
+from headwater.journal.leader import GroupReplicatorLock
+from headwater.journal.loop import ReplicatorLoop
+from headwater.journal.replicate import RoundOutcome, Rounds
+from headwater.journal.replication_task import PartitionTask, copy_partition
+from headwater.journal.store_address import StoreAddress, open_store
+from headwater.journal.verify import verify_topic
+from headwater.log.kafka.log import KafkaLog
+from headwater.log.record import Record
+from headwater.spark.lazy import LazySpark
+from headwater.testing.log_ground import fresh
+
+pytestmark = [pytest.mark.spark, pytest.mark.service("kafka")]
+EACH = 3000
+
+
+@pytest.fixture
+def log(kafka: str) -> Iterator[KafkaLog]:
+    with KafkaLog(kafka) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["sqlite", pytest.param("cassandra", marks=pytest.mark.service("cassandra"))])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> StoreAddress:
+    if request.param == "sqlite":
+        return StoreAddress(folder=tmp_path / "store")
+    host, port = request.getfixturevalue("cassandra")
+    return StoreAddress(cassandra=CassandraSettings(contact_points=(f"{host}:{port}",), keyspace=fresh("replicated").replace("-", "_")))
+
+
+def timed(records: Sequence[Record]) -> list[Record]:
+    """A millisecond apart: Cassandra's tables have one row for each number and timestamp."""
+    return [msgspec.structs.replace(record, timestamp=1_700_000_000_000 + number) for number, record in enumerate(records)]
+
+
+def test_every_round_is_a_job_and_the_copy_is_what_the_log_says(log: KafkaLog, address: StoreAddress, tmp_path: Path) -> None:
+    name = fresh("replicated")
+    made = log.create_topic(name, partitions=2)
+    topic = JournalTopic(name, 2, made.generation)
+    writer = log.claim(name, 0)  # a partition with an owner, and one with other writers
+    random, outcomes, clock = Random(5), list[RoundOutcome](), SystemClock()
+    writer.append(timed(random_records(random, EACH)))
+    log.append(name, 0, [appended("stale", 1)])  # of nobody who owns it: it does not count
+    log.append(name, 1, timed([*random_records(random, EACH, "xyz"), POISON, *random_records(random, 10, "xyz")]))
+    with open_store(address) as store, KafkaOwnership(log, group=fresh("replicators")) as ownership:
+        lock = GroupReplicatorLock(log, ownership, name)
+        rounds = Rounds(log, store, address=address, spark=quick(), small=0, clock=clock, ends_java=True)
+        loop = ReplicatorLoop(log, store, rounds, Discovery(log, (name,)), clock=clock, random=Random(1), lock=lock, copied=outcomes.append)
+        try:
+            assert lock.take()
+            assert not loop.catch_up()
+            [stopped] = loop.status().partitions
+            assert stopped.problem is not None
+            assert (stopped.partition, stopped.problem.offset) == (1, EACH)
+            quarantine(log, topic, 1, EACH, why="test")
+            assert loop.catch_up()
+            assert {outcome.engine for outcome in outcomes} == {"spark"}
+            spark = LazySpark(log.address, quick())
+            verified = verify_topic(log, store, topic, address=address, spark=spark, large=1)
+            verified.check()
+            assert verified.engine == "spark"
+            with ground_at(tmp_path / "whole", clock) as other:
+                for partition in range(2):
+                    skip = (EACH,) if partition else ()
+                    end = log.bounds(name, partition).end
+                    task = PartitionTask(topic=name, partition=partition, generation=topic.generation, end=end, skip=skip)
+                    assert copy_partition(log, other.store, task).problem is None
+                assert held(store, topic) == held(other.store, topic)
+            kept = delete_copied(log, store, topic, keep=1, now=clock.now_ms() + 60_000)
+            assert [one.start for one in kept] == [log.bounds(name, partition).start for partition in range(2)]
+            assert all(one.start == one.durable + 1 for one in kept)
+        finally:
+            loop.close()

@@ -1,0 +1,137 @@
+"""A partition: the log and the store joined, the cache beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.journal.partitions import TOPIC, Ground
+
+from headwater.core.errors import Conflict, Differs, OffsetGone
+from headwater.journal import partition as module
+from headwater.journal.action import Purge
+from headwater.journal.cache import CacheLimits
+from headwater.journal.partition import AGAIN, event_rows
+from headwater.journal.store import PartitionView
+from headwater.journal.topics import PART
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    made = Ground(tmp_path)
+    yield made
+    made.close()
+
+
+def counts(ground: Ground) -> tuple[int, int, int, int, int]:
+    cache = ground.partition.cache
+    assert cache is not None
+    found = cache.counts
+    return found.hit, found.miss, found.ahead, found.limited, found.behind
+
+
+def test_the_head_is_told_with_its_expiry_and_its_origin(ground: Ground) -> None:
+    ground.append("a", 1, expire_after=60_000)
+    head = ground.partition.full_head("a", ground.partition.end())
+    assert head is not None
+    assert (head.seq_nr, head.expire_after, head.created, head.record_id is not None) == (1, 60_000, head.updated, True)
+    ground.copy()
+    assert ground.partition.full_head("a", ground.partition.end()) == head
+    ground.append("a", 2)
+    later = ground.partition.full_head("a", ground.partition.end())
+    assert later is not None
+    assert (later.seq_nr, later.expire_after, later.record_id) == (2, None, head.record_id)
+    assert ground.partition.full_head("x", ground.partition.end()) is None
+    assert ground.partition.last_number("a", 1) == 1
+    assert ground.partition.last_number("x", 2) == 0
+
+
+def test_lookups_are_counted(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.append("b", 1)
+    assert ground.pointer("a") == ground.pointer("b") == 1
+    assert counts(ground) == (2, 0, 0, 0, 0)
+    ground.copy()
+    assert ground.pointer("a") == 1
+    assert counts(ground) == (2, 0, 1, 0, 0)
+
+
+def test_what_the_cache_has_dropped_is_scanned_for(ground: Ground) -> None:
+    ground.limits = CacheLimits(journals=1, drop=0.5)
+    ground.partition = ground.opened()
+    for id in "abc":
+        ground.append(id, 1)
+    assert [ground.pointer(id) for id in "abc"] == [1, 1, 1]
+    assert counts(ground) == (1, 2, 0, 2, 0)
+
+
+def test_what_the_cache_has_not_read_is_scanned_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_STEP", 1)
+    for number in range(1, 6):
+        ground.append("a", number)
+    assert [ground.numbers("a") for _ in range(3)] == [[1, 2, 3, 4, 5]] * 3
+    assert counts(ground) == (0, 3, 0, 0, 3)
+    assert ground.pointer("a") == 5
+    ground.put("a", Purge())
+    assert ground.pointer("a") is None
+
+
+def test_a_view_that_the_store_has_changed_is_taken_again(ground: Ground) -> None:
+    tried = []
+
+    def changes(view: PartitionView | None) -> str:
+        tried.append(view)
+        if len(tried) < 3:
+            raise Conflict("The view is overtaken.")
+        return "done"
+
+    assert ground.partition.viewed(changes) == "done"
+
+    def never(view: PartitionView | None) -> str:
+        tried.append(view)
+        raise OffsetGone("Never.")
+
+    with pytest.raises(OffsetGone):
+        ground.partition.viewed(never)
+    assert len(tried) == 3 + AGAIN + 1
+
+
+def test_a_store_with_the_copy_of_another_topic_of_this_name(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.copy()
+    ground.log.delete_topic(TOPIC, part=PART)
+    ground.topic = ground.log.create_topic(TOPIC, part=PART)
+    ground.partition = ground.opened()
+    assert ground.pointer("a") is None  # the log begins at 0: it holds everything
+    ground.append("a", 1)
+    ground.append("a", 2)
+    assert ground.read("a") == [(1, 0), (2, 1)]
+    ground.log.delete_before(TOPIC, 0, 1, part=PART)
+    with pytest.raises(Differs):
+        ground.opened().joined("a", 2)
+
+
+def test_a_log_that_is_older_than_the_store(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.append("a", 2)
+    ground.copy()
+    ground.partition.end = lambda: 1  # type: ignore[method-assign]  # restored from a backup
+    with pytest.raises(Differs, match="ends at offset 1, and the store has copied it up to 1"):
+        ground.pointer("a")
+    assert ground.partition.joined("a", None).head is not None
+
+
+def test_records_that_are_gone(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.append("a", 2)
+    ground.log.delete_before(TOPIC, 0, 1, part=PART)
+    with pytest.raises(OffsetGone, match="offset 0"):
+        ground.partition.records([0, 1])
+    assert ground.partition.bounds().start == 1
+
+
+def test_rows_of_a_record_are_sorted_by_number(ground: Ground) -> None:
+    offset = ground.append("a", 1, 5, 3, 9)
+    (record,) = ground.partition.records([offset])
+    assert [row.seq_nr for row in event_rows(record, 0)] == [1, 3, 5, 9]
