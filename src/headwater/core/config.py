@@ -346,8 +346,8 @@ def _handed_on(value: Any) -> str:
 def _truth(value: Any, typed: bool) -> bool:
     if typed and isinstance(value, bool):
         return value
-    if not typed and value.strip() in ("true", "false"):
-        return bool(value.strip() == "true")
+    if not typed and value.strip().lower() in ("true", "false"):
+        return bool(value.strip().lower() == "true")
     raise BadInput("It is true or false.")
 
 
