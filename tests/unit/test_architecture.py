@@ -82,7 +82,7 @@ def test_the_pictures_show_the_layers_that_the_linter_checks(page: str) -> None:
 POSITIONAL = 4  # arguments of a constructor; more are given by keyword, where a reader sees what each is
 FOREIGN = {  # names of other libraries for which they have no public ones
     *("_asdict", "_replace", "_exit"),  # of the standard library, and public in spite of their names
-    *("_gateway", "_ensure_initialized", "_instantiatedSession", "_jsc", "_jvm", "_jdf"),  # of PySpark
+    *("_gateway", "_ensure_initialized", "_instantiatedSession", "_active_spark_context", "_jsc", "_jvm", "_jdf"),  # of PySpark
     *("_PARTITION_EOF", "_TIMED_OUT"),  # of confluent_kafka
     *("_result", "_force_close", "_sock", "_rfile", "_stream_connection"),  # of PyMySQL and mysql-replication
     "_impl",  # of pika
