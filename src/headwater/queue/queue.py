@@ -60,7 +60,7 @@ class Queue(QueuePuts):
         """`open_queue` makes it."""
         super().__init__(runtime)
         self.name = runtime.name
-        quick = QuickClaim(runtime, self._recall)
+        quick = QuickClaim(runtime)
         self._claim_one, self._done_one = quick.claim, quick.done
 
     # -- claiming ---------------------------------------------------------------------------------------------------------
