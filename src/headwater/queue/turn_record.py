@@ -43,8 +43,10 @@ class TurnRecord:
         """Whether the first due row may be claimed without a look at anything else, as long as the record is open."""
         self.calls = SharedCalls([], [])
         """Those of the open record. The answers of claims are made at its end."""
+        self.first_id = 0
+        """Of the first row that it inserts; that of each further one is by one higher."""
         self.inserted: list[bytes] = []
-        """The changes that insert rows."""
+        """The bodies of the rows that it inserts, which are the changes, too."""
         self.finished: list[int] = []
         """The slots of rows that are done, whose tokens count no longer."""
         self.claimed: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
@@ -60,7 +62,7 @@ class TurnRecord:
         fold = decisions.fold
         fold.begin(now)
         self.now, self.calls, self.inserted, self.finished, self.claimed = now, SharedCalls([], []), [], [], {}
-        order = fold.order
+        self.first_id, order = fold.next_id, fold.order
         self.claims = not (
             fold.paused
             or fold.follow_ups
@@ -82,17 +84,28 @@ class TurnRecord:
         if self.now == _CLOSED:
             return
         now, self.now, calls = self.now, _CLOSED, self.calls
-        decisions = self._log.decisions
-        fold, totals = decisions.fold, decisions.totals
         if not calls.futures:
-            fold.abandon()
+            self._log.decisions.fold.abandon()
             return
-        parts = [encode_header(*HEADER, now)]
+        try:
+            value = self._changed(now)
+        except Exception as error:  # nobody would ever answer the calls
+            self._log.fail(calls, error)
+            return
+        self._log.append_for(value, calls)
+
+    def _changed(self, now: int) -> bytes:
+        """Make what is left of the changes; return the record."""
+        decisions, answers = self._log.decisions, self.calls.answers
+        fold, totals, parts = decisions.fold, decisions.totals, [encode_header(*HEADER, now)]
         if self.finished:
             totals.done += len(self.finished)
             parts.append(encode_rows(DONE, finish_slots(fold, self.finished)))
-        parts += self.inserted
-        until, answers = now + decisions.settings.lease, calls.answers
+        if self.inserted:
+            totals.puts += len(self.inserted)
+            fold.count_inserted(self.inserted)
+            parts += self.inserted
+        until = now + decisions.settings.lease
         for (group, worker), (slots, places) in self.claimed.items():
             totals.claims += len(slots)
             rows, claims = claim_slots(fold, slots, until, group, worker)
@@ -104,7 +117,7 @@ class TurnRecord:
                     answers[place].claims.append(claim)
         value = b"".join(parts)
         fold.end(len(value))
-        self._log.append_for(value, calls)
+        return value
 
     def _turn_over(self) -> None:
         self._scheduled = False
