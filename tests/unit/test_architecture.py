@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -165,18 +163,3 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Call):
         return [one.value for one in node.args[:1] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     return []
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        "import headwater",
-        "import headwater.pipeline, headwater.spark.lazy, headwater.spark.small, headwater.pipeline.running.run",
-        "from headwater.cli import main; sys.argv = ['headwater', '--help']; main()",
-    ],
-    ids=["import", "pipelines", "help"],
-)
-def test_pyspark_is_not_imported_before_it_is_needed(program: str) -> None:
-    told = "import atexit, sys; atexit.register(lambda: print('pyspark' in sys.modules, file=sys.stderr)); "
-    done = subprocess.run([sys.executable, "-c", told + program], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "False"
