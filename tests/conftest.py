@@ -17,14 +17,14 @@ from typing import NoReturn
 import msgspec
 import pytest
 from hypothesis import settings
+from tests.examples import examples
 from tools.services import Running, release, up
 from tools.services.private import PrivateServers, sweep
 from tools.services.process import Process, current
 
 from headwater.core.errors import HeadwaterError, Unreachable, Unsupported
 
-# A busy machine is no reason to fail. Every run tries other examples; many of them at once are for `make soak`.
-settings.register_profile("headwater", deadline=None, max_examples=int(os.environ.get("SOAK_EXAMPLES", "50")))
+settings.register_profile("headwater", deadline=None, max_examples=examples())  # a busy machine is no reason to fail
 settings.load_profile("headwater")
 
 FIXTURES = {  # and the servers they need

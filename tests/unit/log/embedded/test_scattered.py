@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from headwater.core.errors import Damaged
 from headwater.log.embedded import scattered
@@ -45,7 +46,7 @@ class Steps:
 
 
 @pytest.mark.parametrize("segment", [300, 5000])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(Steps.APPEND | Steps.OTHERS, min_size=1, max_size=25), random=st.randoms(use_true_random=False))
 def test_it_is_a_dict(narrow: None, segment: int, steps: list[tuple[str, int]], random: Random) -> None:
     """Two logs, one of which writes: appends, deletions and compactions; whatever is not in the model is told as missing."""
