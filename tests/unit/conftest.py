@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,3 +15,11 @@ from tests.stopped_shop import fill_stopped_shop
 def stopped_shop(tmp_path: Path) -> Path:
     """A data directory with the stopped pipeline `shop`."""
     return fill_stopped_shop(tmp_path / "data")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _versions_read_once() -> Iterator[None]:
+    """Every run and every server asks for headwater's version, for which the metadata of the package are parsed."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(metadata, "version", cache(metadata.version))
+        yield
