@@ -7,6 +7,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+import httpcore2
 import pytest
 from tests.stopped_shop import fill_stopped_shop
 
@@ -18,8 +19,9 @@ def stopped_shop(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _versions_read_once() -> Iterator[None]:
-    """Every run and every server asks for headwater's version, for which the metadata of the package are parsed."""
+def _files_read_once() -> Iterator[None]:
+    """Every run and every server reads headwater's version from the package, every HTTP client the certificates of the machine."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(metadata, "version", cache(metadata.version))
+        patched.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
         yield

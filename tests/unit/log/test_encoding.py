@@ -100,7 +100,7 @@ def test_columns_leave_every_error_to_records_one_by_one(wrong: Record, place: i
 
 
 def test_a_batch_above_64_mib_is_left_to_records_one_by_one() -> None:
-    batch = [Record(b"k", bytes(1 << 20))] * 200
+    batch = [Record(b"k", bytes(1 << 20))] * 70
     assert encode_by_columns(batch, 5, 16 << 20) is None
     with pytest.raises(TooLarge, match="64 MiB"):
         encode(batch, now=5)
