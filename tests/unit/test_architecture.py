@@ -90,9 +90,8 @@ FOREIGN = {  # names of other libraries for which they have no public ones
 KILLERS = {"testing/faults.py"}  # it plays a process that dies: no door is left by the door
 
 
-@cache
 def _nodes(path: Path) -> list[ast.AST]:
-    """Every node of a file, once for all rules: to parse and to walk the whole source takes seconds."""
+    """Every node of a file."""
     return list(ast.walk(ast.parse(path.read_text())))
 
 
@@ -105,32 +104,50 @@ def _own(path: Path) -> str:
     return str(path.relative_to(SRC))
 
 
-def test_constructors_take_many_arguments_by_keyword() -> None:
-    found = set()
+class Breaches(NamedTuple):
+    """Places that break a rule."""
+
+    constructors: list[str]
+    private: list[str]
+
+
+@cache
+def _breaches() -> Breaches:
+    """Of all files, each parsed once and not kept: the nodes of the whole source are more than a million."""
+    found = Breaches([], [])
     for path in FILES:
-        for kind in (one for one in _nodes(path) if isinstance(one, ast.ClassDef)):
-            for made in kind.body:
-                if isinstance(made, ast.FunctionDef) and made.name == "__init__":
-                    given = len(made.args.posonlyargs) + len(made.args.args) - 1
-                    if given > POSITIONAL:
-                        found.add(f"{_own(path)}: {kind.name}")
-    assert found == set()
+        nodes = _nodes(path)
+        found.constructors.extend(_constructors(path, nodes))
+        if _own(path) not in KILLERS:
+            found.private.extend(_private(path, nodes))
+    return found
+
+
+def _constructors(path: Path, nodes: list[ast.AST]) -> Iterator[str]:
+    for kind in (one for one in nodes if isinstance(one, ast.ClassDef)):
+        for made in kind.body:
+            if isinstance(made, ast.FunctionDef) and made.name == "__init__":
+                given = len(made.args.posonlyargs) + len(made.args.args) - 1
+                if given > POSITIONAL:
+                    yield f"{_own(path)}: {kind.name}"
+
+
+def _private(path: Path, nodes: list[ast.AST]) -> Iterator[str]:
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    known = FOREIGN | {node.attr for node in attributes if _of_self(node)}
+    known |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for node in attributes:
+        if re.match(r"_[^_]", node.attr) and not _of_self(node) and node.attr not in known:
+            yield f"{_own(path)}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_constructors_take_many_arguments_by_keyword() -> None:
+    assert _breaches().constructors == []
 
 
 def test_nobody_reaches_for_what_is_private_to_another_file() -> None:
     """Classes of one file may know each other; those of two files talk by public names."""
-    found = []
-    for path in FILES:
-        if _own(path) in KILLERS:
-            continue
-        nodes = _nodes(path)
-        own = {node.attr for node in nodes if isinstance(node, ast.Attribute) and _of_self(node)}
-        own |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        for node in nodes:
-            private = isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr)
-            if private and not _of_self(node) and node.attr not in own | FOREIGN:
-                found.append(f"{_own(path)}:{node.lineno}: {ast.unparse(node)}")
-    assert found == []
+    assert _breaches().private == []
 
 
 def _of_self(node: ast.expr) -> bool:
