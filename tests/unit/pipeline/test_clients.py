@@ -1,4 +1,4 @@
-"""What is said when a client library is not there, and what is shown of addresses and errors."""
+"""What is said when a client library cannot be used, and what is shown of addresses and errors."""
 
 from __future__ import annotations
 

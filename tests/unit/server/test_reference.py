@@ -1,4 +1,4 @@
-"""The reference names everything that the server and the door offer, and its examples run."""
+"""The reference names everything that the server and the door offer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for the embedded log is woken: by own commits at once, by other processes through the kernel, by sweeps where that fails."""
+"""Who waits for the embedded log is woken: by own commits at once, by others through the kernel or a sweep."""
 
 from __future__ import annotations
 

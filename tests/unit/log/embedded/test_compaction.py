@@ -1,4 +1,4 @@
-"""Compacted segments that are damaged: nothing behind the damage is left out in silence, and no compaction makes the loss final."""
+"""Compacted segments that are damaged: no range of records is short in silence."""
 
 from __future__ import annotations
 

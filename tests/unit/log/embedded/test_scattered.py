@@ -1,4 +1,4 @@
-"""Reads by offset against a plain dict, through every way that a record can be found; and files that rot or get lost."""
+"""Reads by offset against a plain dict, through every way that a record can be found; and files that get lost."""
 
 from __future__ import annotations
 
