@@ -17,9 +17,9 @@ from headwater.core.clock import SystemClock
 from headwater.core.errors import HeadwaterError, Unavailable
 from headwater.core.settings import Settings, SparkSettings
 from headwater.journal.discovery import JournalTopic
+from headwater.journal.rebuild import request_rebuild
 from headwater.journal.replication_task import PartitionTask, copy_partition
 from headwater.journal.replicator_process import order
-from headwater.journal.rebuild import request_rebuild
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.sqlite_partition import SqlitePartitionStore
 from headwater.journal.verify import verify_topic

@@ -76,6 +76,8 @@ class JournalPerformer:
         self.by = written_by()
         """The origin and the version that records name."""
         clock, settings = clock or SystemClock(), settings or Settings()
+        self.settings = settings
+        """Those of this process."""
         self.topics_open = OpenTopics(log, clock=clock, settings=settings, by=self.by, address=address)
         self._care = JournalCare(self.topics_open, clock=clock, settings=settings)
 

@@ -15,7 +15,7 @@ import msgspec
 from headwater.core.errors import UnreadableRecord
 from headwater.journal.action import ActionRecord
 from headwater.journal.actions import TailActions
-from headwater.log.epochs import Epochs
+from headwater.journal.claims import epochs_from
 from headwater.log.record import Record
 
 Decode = Callable[[Record], ActionRecord | None]
@@ -68,9 +68,10 @@ class _Entry:
 
 
 class HeadCache:
-    """Safe for several threads. `start`: the offset from which the first record is added; `epoch`: of the partition there."""
+    """Safe for several threads. `start`: the offset from which the first record is added; `epoch`: of the partition there.
+    `claimed`: records count by their claims."""
 
-    def __init__(self, start: int, *, decode: Decode, epoch: int = 0, limits: CacheLimits | None = None) -> None:
+    def __init__(self, start: int, *, decode: Decode, epoch: int = 0, claimed: bool = True, limits: CacheLimits | None = None) -> None:
         self._decode, self._limits = decode, limits or CacheLimits()
         self._mutex = threading.Lock()
         # A dict from whose front much was taken is slow to look at from the front: these are not.
@@ -78,7 +79,8 @@ class HeadCache:
         self._records: OrderedDict[int, Record] = OrderedDict()  # by offset, ascending
         self._bytes = self._actions = 0
         self._since, self.end = start, start
-        self._epochs = Epochs(epoch)
+        self._claimed = claimed
+        self._epochs = epochs_from(epoch, claimed=claimed)
         self.counts = CacheCounts()
 
     def __len__(self) -> int:
@@ -167,7 +169,7 @@ class HeadCache:
                 self._records.clear()
                 self._bytes = self._actions = 0
                 self._since = self.end = start
-                self._epochs = Epochs(epoch)
+                self._epochs = epochs_from(epoch, claimed=self._claimed)
 
     def tail(self, key: bytes, start: int, end: int) -> CachedTail:
         """What is known of a journal in [start, end)."""

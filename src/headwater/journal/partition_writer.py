@@ -194,11 +194,15 @@ class PartitionWriter(CommitThread[_Call]):
         if known is None or not known <= end <= known + _MOST_BEHIND or not self._log.exact:
             self._reset()
         else:
-            while known < end:
-                for record in (records := self._log.read(known)):
-                    self._fold(record)
-                known = end if not records else (records[-1].offset or 0) + 1
-            end = known
+            try:
+                while known < end:
+                    for record in (records := self._log.read(known)):
+                        self._fold(record)
+                    known = end if not records else (records[-1].offset or 0) + 1
+                end = known
+            except OffsetGone:  # copied and deleted since: the store knows what they said
+                self._reset()
+                end = self._log.end()
         self._known = end
         return end
 

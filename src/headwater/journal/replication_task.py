@@ -7,12 +7,14 @@ pointer stands, and a task that another one has overtaken does nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import msgspec
 
-from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, UnreadableRecord
+from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, TaskFailed, Unavailable, UnreadableRecord
 from headwater.journal.change import Pointer
+from headwater.journal.claims import has_claims
 from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
 from headwater.journal.store import JournalStore, PartitionStore
 from headwater.log import Log
@@ -72,7 +74,7 @@ def copy_partition(
     records: int = RECORDS,
     max_bytes: int = BYTES,
 ) -> PartitionOutcome:
-    """Copy what the store lacks, change by change. Every error of ours becomes the outcome's `problem`; what lies before is copied.
+    """Copy what the store lacks, change by change. Every error becomes the outcome's `problem`; what lies before is copied.
 
     `stopped` is asked between two changes.
     """
@@ -84,6 +86,11 @@ def copy_partition(
         copying.run(found, stopped)
     except HeadwaterError as error:
         problem = problem_of(error)
+    except OSError as error:
+        problem = PartitionProblem(code=Unavailable.code, message=str(error), hint="It is tried again.")
+    except Exception as error:  # a fault of ours: it must not keep the other partitions
+        logging.getLogger("headwater.journal").exception("%s/%d cannot be copied", task.topic, task.partition)
+        problem = PartitionProblem(code=TaskFailed.code, message=f"{type(error).__name__}: {error}", hint="See the log messages.")
     return PartitionOutcome(
         topic=task.topic,
         partition=task.partition,
@@ -108,9 +115,11 @@ class _Copying:
         self._log, self._task, self._records, self._bytes = log, task, records, max_bytes
         self.pointer, self.known, self._rows = Pointer(-1), False, _FIRST_ROWS
         self.copied = self.journals = self.timestamp = 0
+        self._claimed = True
 
     def run(self, store: PartitionStore, stopped: Callable[[], bool]) -> None:
         self.pointer, self.known, conflicts = store.pointer(), True, 0
+        self._claimed = has_claims(self._log, self._task.topic)
         while self.pointer.offset + 1 < self._task.end and not stopped():
             try:
                 moved = self._apply(store)
@@ -124,9 +133,10 @@ class _Copying:
 
     def _apply(self, store: PartitionStore) -> bool:
         """Fold and apply the next records. False: the pointer is not where it was."""
-        task, start = self._task, self.pointer.offset + 1
+        task, start, begun = self._task, self.pointer.offset + 1, self.pointer.begun
         try:
-            folded = self._fold(start, min(task.end, start + self._records))
+            # A change that was begun and never finished is finished as it is: the store takes no shorter one.
+            folded = self._fold(start, begun) if begun > start else self._fold(start, min(task.end, start + self._records), self._bytes)
         except OffsetGone as error:
             raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error
         change = folded.change
@@ -141,11 +151,11 @@ class _Copying:
             raise folded.poison
         return True
 
-    def _fold(self, start: int, end: int) -> FoldedRange:
-        """Fold [start, end), or the beginning of it that is no larger than the bound on bytes."""
+    def _fold(self, start: int, end: int, max_bytes: int | None = None) -> FoldedRange:
+        """Fold [start, end), or the beginning of it that is no larger than `max_bytes`; None: all of it."""
         task = self._task
-        if end - start <= _FEW:
-            found = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=self._bytes)
+        if end - start <= _FEW and max_bytes is not None:
+            found = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=max_bytes)
             while found and (found[-1].offset or 0) >= end:
                 found.pop()
             whole = not found or len(found) == end - start
@@ -159,12 +169,13 @@ class _Copying:
                 records=found,
                 epoch=self.pointer.epoch,
                 skip=task.skip,
+                claimed=self._claimed,
             )
         batches, size = [], 0
         for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
             batches.append(batch)
             size += sum(int(lengths(batch.column(name)).sum()) for name in _COLUMNS)  # nbytes would count the files behind the views
-            if size > self._bytes:
+            if max_bytes is not None and size > max_bytes:
                 end = batch.column("offset")[-1].as_py() + 1
                 break
         count = sum(batch.num_rows for batch in batches)
@@ -179,6 +190,7 @@ class _Copying:
             batches=batches,
             epoch=self.pointer.epoch,
             skip=task.skip,
+            claimed=self._claimed,
         )
 
 

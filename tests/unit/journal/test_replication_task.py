@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.journal.ground import POISON, TOPIC, Ground, appended, deleted, ground_at, held, marked, purged, random_records
 
 from headwater.core.errors import Conflict, Unavailable
-from headwater.journal.change import PartitionChange
+from headwater.journal.change import PartitionChange, Pointer
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask, copy_partition
 from headwater.journal.sqlite import SqliteJournalStore
@@ -150,6 +150,29 @@ def test_a_task_that_another_one_overtakes_goes_on_behind_it(ground: Ground, mon
         assert held(other.store, again) == held(ground.store, topic)
 
 
+@pytest.mark.parametrize("end", [2, 10])
+def test_a_change_that_was_begun_is_finished_as_it_is(ground: Ground, monkeypatch: pytest.MonkeyPatch, end: int) -> None:
+    """However small the task's own changes are, and however large the records."""
+    topic = ground.topic()
+    ground.append(*[appended("a", number) for number in range(1, 11)])
+    copy_partition(ground.log, ground.store, task(topic, 1))
+    pointer, apply = SqlitePartitionStore.pointer, SqlitePartitionStore.apply
+    ends: list[int] = []
+
+    def begun(self: SqlitePartitionStore) -> Pointer:
+        found = pointer(self)
+        return msgspec.structs.replace(found, begun=7 if found.offset < 6 else -1)
+
+    def noting(self: SqlitePartitionStore, change: PartitionChange) -> bool:
+        ends.append(change.end)
+        return apply(self, change)
+
+    monkeypatch.setattr(SqlitePartitionStore, "pointer", begun)
+    monkeypatch.setattr(SqlitePartitionStore, "apply", noting)
+    copy_partition(ground.log, ground.store, task(topic, end), records=2, max_bytes=1)
+    assert ends == [7] if end == 2 else ends[0] == 7 and ends[-1] == 10
+
+
 def test_a_store_that_always_refuses_ends_with_its_error(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = ground.topic()
     ground.append(appended("a", 1))
@@ -191,3 +214,17 @@ def test_the_copy_is_the_same_for_every_split(
 def test_a_task_travels_as_json(ground: Ground) -> None:
     outcome = copy_partition(ground.log, ground.store, task(ground.topic(), 0))
     assert msgspec.json.decode(msgspec.json.encode(outcome), type=PartitionOutcome) == outcome
+
+
+@pytest.mark.parametrize(("error", "code"), [(OSError(5, "Input/output error"), "unavailable"), (ZeroDivisionError("x"), "task-failed")])
+def test_any_other_error_is_the_partitions_own(ground: Ground, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str) -> None:
+    topic = ground.topic()
+    ground.append(appended("a", 1))
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ground.log, "read", fail)
+    outcome = copy_partition(ground.log, ground.store, task(topic, 1))
+    assert outcome.problem is not None
+    assert (outcome.problem.code, outcome.problem.poison, outcome.pointer) == (code, False, -1)
