@@ -16,13 +16,13 @@ from forked_program import ForkedProgram
 from program import Ran
 
 import headwater
-from headwater.client.presence import serving
 from headwater.client.journal import TopicJournals
+from headwater.client.presence import serving
 from headwater.client.wal import OneRegion
 from headwater.core.errors import Differs
 from headwater.core.settings import Settings
-from headwater.log.record import Record
 from headwater.journal.care_requests import VerifiedCopy
+from headwater.log.record import Record
 from headwater.server.spawned import SpawnedServer
 from headwater.server.tour.journal_chapter import journal_chapter
 from headwater.server.tour.report import TourReport

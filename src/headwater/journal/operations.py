@@ -256,7 +256,6 @@ JOURNAL = PartDefinition(
     opens="headwater.server.journal_replicator:opens",
     closes="headwater.server.journal_replicator:closes",
     commands="headwater.cli.journal:group",
-    owns=("journal-", "snapshot-journal", "control-journal"),
     tables={"journal": "headwater.journal.spark_tables:journal_table"},
     sections=(JOURNAL_SECTION,),
     instead="headwater.journal.topic_hints:instead",
