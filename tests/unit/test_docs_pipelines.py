@@ -15,7 +15,7 @@ from headwater.pipeline import DeadLetter, Pipeline, Retry, adaptors, transforms
 from headwater.pipeline.definition import Branch
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.operating.about import describe
-from headwater.pipeline.running.events import RunEvent, Kind
+from headwater.pipeline.running.events import Kind, RunEvent
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "pipelines.md").read_text("utf-8")
 
@@ -89,7 +89,7 @@ def test_every_policy_op_field_and_event_is_documented() -> None:
     for field in Message.__struct_fields__:
         assert f"`{field}`" in section("Messages")
     assert set(re.findall(r"^\| `(\w+)` \|", section("Events"), re.MULTILINE)) == set(get_args(Kind))
-    for field in Event.__struct_fields__:
+    for field in RunEvent.__struct_fields__:
         assert f"`{field}`" in section("Events")
 
 
