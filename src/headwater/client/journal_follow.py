@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from headwater.client.local import LocalLog
 from headwater.client.merge import merged
 from headwater.journal.change import EventRow
+from headwater.journal.claims import epochs_from, has_claims
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import event_rows
 from headwater.journal.position import Position
 from headwater.journal.requests import FollowJournals
-from headwater.log.epochs import Epochs
 from headwater.log.record import Record
 
 
@@ -32,7 +32,8 @@ async def follow(
     tails: dict[int, AsyncIterator[list[Record]]] = {
         number: log.follow(topic.topic.name, number, position.place(number)[0] or 0) for number in wanted
     }
-    epochs = {number: Epochs() for number in wanted}
+    claimed = has_claims(topic.log, topic.topic)
+    epochs = {number: epochs_from(0, claimed=claimed) for number in wanted}
     async for arrived in merged(tails):
         for number, records in arrived:
             for record in records:

@@ -15,7 +15,7 @@ from headwater.client.journal_follow import follow
 from headwater.client.journal_topics import OpenTopics, written_by
 from headwater.client.local import LocalLog
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import HeadwaterError, NotFound
+from headwater.core.errors import Closed, Fenced, HeadwaterError, NotFound, UnknownTopic
 from headwater.core.ids import Ids, random_id
 from headwater.core.settings import Settings
 from headwater.journal import answers, operations, requests
@@ -48,6 +48,8 @@ Texts = list[str]
 Outcomes = list[Appended | HeadwaterError]
 Drafted = tuple[PlainDraft | AppendDraft, Condition] | HeadwaterError
 """An Append of many, or why it can be none."""
+REOPENS = (Fenced, UnknownTopic, Closed)
+"""Errors of a topic that is to be opened anew."""
 _AT_ONCE = 256  # Appends of one bulk that wait at once
 
 
@@ -142,15 +144,20 @@ class JournalPerformer:
 
     # -- writing ----------------------------------------------------------------------------------------------
 
+    def begin(self, topic: str, draft: Draft, condition: Condition = ALWAYS) -> asyncio.Future[Outcome] | None:
+        """`write`, to a topic that is open; None for others. Errors of the future: also `Fenced`, `UnknownTopic` and `Closed`, where the
+        topic is not the one that was opened: nothing was written."""
+        opened = self.topics_open.known(topic)
+        return None if opened is None else opened.writer(draft.id).write(draft, condition)
+
     async def write(self, topic: str, draft: Draft, condition: Condition = ALWAYS) -> Outcome:
         """Write one record; returns once it is durable. None: there is no such journal, and nothing was written."""
-        opened = self.topics_open.known(topic)
-        if opened is not None:
+        begun = self.begin(topic, draft, condition)
+        if begun is not None:
             try:
-                return await opened.writer(draft.id).write(draft, condition)
-            except HeadwaterError as error:
-                if error.code not in ("fenced", "unknown-topic", "closed"):
-                    raise
+                return await begun
+            except REOPENS:
+                pass
 
         async def write(opened: OpenTopic) -> Outcome:
             return await opened.writer(draft.id).write(draft, condition)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.errors import BadInput, NotFound, OffsetGone, UnknownPartition, UnreadableRecord
+from headwater.journal.claims import has_claims
 from headwater.journal.control import ControlLog, Quarantine, Replay
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.range_fold import fold_range
@@ -142,6 +143,7 @@ def _stop(log: Log, store: JournalStore, topic: JournalTopic, partition: int, sk
     bounds = log.bounds(topic.name, partition)
     at = max(pointer.offset + 1 if pointer is not None and known else 0, bounds.start)
     epoch = pointer.epoch if pointer is not None and known else 0
+    claimed = has_claims(log, topic.name)
     while at < bounds.end:
         try:
             records = log.read(topic.name, partition, at, limit=_CHUNK)
@@ -152,7 +154,15 @@ def _stop(log: Log, store: JournalStore, topic: JournalTopic, partition: int, sk
             return None
         end = (records[-1].offset or 0) + 1
         folded = fold_range(
-            topic=topic.name, partition=partition, generation=topic.generation, start=at, end=end, records=records, epoch=epoch, skip=skip
+            topic=topic.name,
+            partition=partition,
+            generation=topic.generation,
+            start=at,
+            end=end,
+            records=records,
+            epoch=epoch,
+            skip=skip,
+            claimed=claimed,
         )
         if folded.poison is not None:
             return folded.poison

@@ -15,6 +15,7 @@ import msgspec
 
 from headwater.core.errors import BadBounds, NotOwner
 from headwater.journal.action import Purge
+from headwater.journal.claims import has_claims
 from headwater.journal.control import PART, ControlLog
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.head import EMPTY, Head, HeadFold, applied
@@ -161,6 +162,7 @@ class _ExpiringPartition:
                 records=records,
                 epoch=self._epoch,
                 skip=self._skip,
+                claimed=has_claims(self._log, name),
             )
             if folded.poison is not None:
                 raise folded.poison

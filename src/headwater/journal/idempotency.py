@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from headwater.core.errors import BadInput, KeyReused
+from headwater.core.errors import BadInput, KeyReused, OffsetGone, UnreadableRecord
 from headwater.journal.action import Append
 from headwater.journal.event import RESERVED
 from headwater.journal.wire import read_action, read_id
@@ -19,6 +19,7 @@ HASH = "headwater.idempotency-hash"
 KEPT = 24 * 3_600_000
 """Milliseconds for which a key is remembered."""
 _LONGEST = 1024
+_AGAIN = 5
 
 
 class FirstAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -57,9 +58,20 @@ class KeyIndex:
         self._end = None
 
     def _read_to(self, end: int) -> None:
+        for attempt in range(_AGAIN):
+            try:
+                self._scan_to(end)
+            except OffsetGone:  # the log was deleted meanwhile, and keys go with their records
+                if attempt == _AGAIN - 1:
+                    raise
+            else:
+                return
+
+    def _scan_to(self, end: int) -> None:
+        start = self._log.bounds(self._topic, self._partition).start
         if self._end is None:
-            bounds = self._log.bounds(self._topic, self._partition)
-            self._end = min(end, max(bounds.start, self._log.offset_at(self._topic, self._partition, max(0, self._now() - KEPT))))
+            self._end = min(end, self._log.offset_at(self._topic, self._partition, max(0, self._now() - KEPT)))
+        self._end = max(self._end, start)  # the log may have been deleted since the last look
         if end <= self._end:
             return
         import pyarrow as pa
@@ -76,11 +88,16 @@ class KeyIndex:
 
     def _add(self, record: Record) -> None:
         headers = dict(record.headers)
-        key, digest, action = headers.get(KEY), headers.get(HASH), read_action(headers.get(RESERVED) or b"{}")
-        if key is None or digest is None or record.key is None or not isinstance(action, Append):
+        key, digest = headers.get(KEY), headers.get(HASH)
+        if key is None or digest is None or record.key is None:
             return
-        found = FirstAnswer(digest.decode(errors="replace"), action.first, action.last, record.offset or 0, record.timestamp or 0)
-        self._answers.setdefault((read_id(record.key), key.decode(errors="replace")), found)
+        try:
+            action, id = read_action(headers.get(RESERVED) or b"{}"), read_id(record.key)
+        except UnreadableRecord:  # of another writer, with our header: it answers nothing, and must not stop those who ask
+            return
+        if isinstance(action, Append):
+            found = FirstAnswer(digest.decode(errors="replace"), action.first, action.last, record.offset or 0, record.timestamp or 0)
+            self._answers.setdefault((id, key.decode(errors="replace")), found)
 
     def _expire(self) -> None:
         oldest = self._now() - KEPT

@@ -5,34 +5,46 @@ from __future__ import annotations
 from functools import partial
 
 from headwater.core.errors import UnreadableRecord
-from headwater.journal.partition import JournalPartition
+from headwater.journal.actions import TailActions
+from headwater.journal.partition import NOTHING_COPIED, JournalPartition
 from headwater.journal.store import PartitionView
 from headwater.journal.wire import read_id
 
 
 def journal_ids(partition: JournalPartition, after: str | None, limit: int) -> list[str]:
-    """Ids sorted by their UTF-8 bytes, those behind `after`, up to `limit`. Purged journals are left out."""
+    """Ids sorted by their UTF-8 bytes, those behind `after`, up to `limit`. Purged journals are left out; one with a record that cannot be
+    decoded is listed."""
     end = partition.end()
     found: list[str] = []
     while len(found) < limit:
-        stored, pointer = partition.viewed(partial(_stored, after, limit))
-        tail = sorted(_tail_ids(partition, pointer + 1, end, after))[:limit]
-        names = sorted({*(id.encode() for id in stored), *tail})[:limit]
-        if not names:
-            break
-        fresh = set(tail)
-        for name in names:
-            id = name.decode()
-            if name not in fresh or partition.joined(id, end).head is not None:
-                found.append(id)
-        after = names[-1].decode()
+        names, living = partition.viewed(partial(_page, partition, after, limit, end))
+        found += living
         if len(names) < limit:
             break
+        after = names[-1].decode()
     return found[:limit]
 
 
-def _stored(after: str | None, limit: int, view: PartitionView | None) -> tuple[list[str], int]:
-    return ([], -1) if view is None else (view.ids(after, limit), view.pointer.offset)
+def _page(
+    partition: JournalPartition, after: str | None, limit: int, end: int, view: PartitionView | None
+) -> tuple[list[bytes], list[str]]:
+    """The next keys, up to `limit`, and which of them are journals now."""
+    stored = set() if view is None else {id.encode() for id in view.ids(after, limit)}
+    pointer = NOTHING_COPIED if view is None else view.pointer
+    end = max(end, pointer.begun)
+    tail = sorted(_tail_ids(partition, pointer.offset + 1, end, after))[:limit]
+    names = sorted({*stored, *tail})[:limit]
+    # One scan for all of them: one for each would take minutes where the copy is far behind.
+    actions = partition.scan_actions(set(tail).intersection(names), pointer.offset + 1, end, pointer.epoch)
+    return names, [name.decode() for name in names if _lives(actions.get(name), stored=name in stored)]
+
+
+def _lives(actions: TailActions | None, *, stored: bool) -> bool:
+    """Whether there is a journal, by what the log says behind the store."""
+    if actions is None:
+        return stored
+    fold = actions.fold()
+    return fold.first is not None or (stored and fold.purged < 0) or actions.unreadable() is not None
 
 
 def _tail_ids(partition: JournalPartition, start: int, end: int, after: str | None) -> set[bytes]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from headwater.cluster import OwnedPartition
 from headwater.core.clock import Clock
-from headwater.core.errors import Fenced, OutcomeUnknown
+from headwater.core.errors import Differs, Fenced, HeadwaterError, OutcomeUnknown
 from headwater.journal.idempotency import KeyIndex
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
@@ -35,15 +35,29 @@ class PlainJournalLog:
         self._partition, self.exact, self._part = partition, exact, part
         self.generation = partition.topic.generation
         self.end, self.read, self.last_number = partition.end, partition.read, partition.last_number
+        self._checked = False
 
     def prepare(self) -> bool:
         """Nothing is to be owned."""
         return False
 
     def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
-        """As `Log.append`."""
+        """As `Log.append`. Errors: also `Differs` where the store has copied more than the log holds."""
         partition = self._partition
+        if not self._checked:
+            self._check()
         return partition.log.append(partition.topic.name, partition.number, records, guard=guard, part=self._part)
+
+    def _check(self) -> None:
+        """Once, before the first record: events that bring their numbers ask no store, and would be taken for copied ones. A store that
+        cannot be asked keeps nobody from appending."""
+        try:
+            self._partition.check_end()
+        except Differs:
+            raise
+        except HeadwaterError:
+            return
+        self._checked = True
 
 
 class OwnedJournalLog:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -12,6 +12,7 @@ from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, Unreada
 from headwater.journal.actions import TailActions
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.change import EventRow, Pointer
+from headwater.journal.claims import epochs_from, has_claims
 from headwater.journal.event_bodies import decode_events, expire_after_of
 from headwater.journal.head import EMPTY, Expiry, Head, HeadFold, applied
 from headwater.journal.merge import DuplicateCount
@@ -22,14 +23,13 @@ from headwater.journal.store import JournalStore, PartitionStore, PartitionView
 from headwater.journal.unreadable import at_offset, unreadable
 from headwater.journal.wire import read_record
 from headwater.log import Log
-from headwater.log.epochs import Epochs
 from headwater.log.layout import decode_headers
 from headwater.log.record import Bounds, Record, Topic
 
 T = TypeVar("T")
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
-_NOTHING = Pointer(-1)
+NOTHING_COPIED = Pointer(-1)
 
 
 class Joined(NamedTuple):
@@ -60,7 +60,7 @@ class JournalPartition:
         limits: CacheLimits | None = None,
     ) -> None:
         self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
-        self._limits = limits
+        self._limits, self._claimed = limits, has_claims(log, topic)
         self._copy: PartitionStore | None = None
         self._cache: HeadCache | None = None
         self.duplicates = DuplicateCount()
@@ -131,7 +131,7 @@ class JournalPartition:
     def pointer(self) -> Pointer:
         """How far the partition is copied."""
         copy = self.copy()
-        return _NOTHING if copy is None else copy.pointer()
+        return NOTHING_COPIED if copy is None else copy.pointer()
 
     # -- both -------------------------------------------------------------------------------------------------
 
@@ -146,14 +146,12 @@ class JournalPartition:
 
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
         """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""
-        pointer, stored = (_NOTHING, None) if view is None else (view.pointer, view.head(id))
-        if end is not None and pointer.offset >= end and pointer.offset >= self.end():
-            raise Differs(
-                f"{self.topic.name}/{self.number} ends at offset {self.end()}, and the store has copied it up to {pointer.offset}: "
-                "the log is older than the store.",
-                hint=f"Restore the newer log, or make the store anew: `headwater journal rebuild {self.topic.name}`.",
-            )
+        pointer, stored = (NOTHING_COPIED, None) if view is None else (view.pointer, view.head(id))
+        if end is not None:
+            end = max(end, pointer.begun)  # an unfinished change may have removed what records up to there delete
         if end is None or pointer.offset + 1 >= end:
+            if end is not None and pointer.offset >= end:
+                self.check_end(pointer)
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
             return Joined(stored, stored, EMPTY, TailActions(), pointer)
@@ -192,7 +190,10 @@ class JournalPartition:
         actions = TailActions()
         if known.since > start:
             cache.counts.limited += 1
-            actions.extend(self._scanned(key, start, min(known.since, end), pointer.epoch))
+            scanned = self._scanned(key, start, min(known.since, end), pointer.epoch)
+            actions.extend(scanned)
+            if known.since <= end:
+                cache.fill(key, start, known, scanned)
         actions.extend(known.actions.between(known.since, end))
         if known.until < end:
             cache.counts.behind += 1
@@ -205,7 +206,7 @@ class JournalPartition:
         cache = self._cache
         if cache is None:
             self._check_gap(start)
-            cache = self._cache = HeadCache(start, decode=read_record, epoch=pointer.epoch, limits=self._limits)
+            cache = self._cache = HeadCache(start, decode=read_record, epoch=pointer.epoch, claimed=self._claimed, limits=self._limits)
         if cache.end < start:
             self._check_gap(start)
             cache.restart(start, pointer.epoch)
@@ -216,6 +217,20 @@ class JournalPartition:
             cache.add(records, min(end, (records[-1].offset or 0) + 1) if records else end)
             left -= max(1, len(records))
         return cache
+
+    def check_end(self, pointer: Pointer | None = None) -> None:
+        """Errors: `Differs` where the store has copied more than the log holds: new records would get offsets that count as copied, and
+        nobody would ever read them."""
+        pointer = self.pointer() if pointer is None else pointer
+        if pointer.offset < 0 or pointer.generation not in ("", self.topic.generation):
+            return
+        end = self.log.bounds(self.topic.name, self.number).end
+        if pointer.offset >= end:
+            raise Differs(
+                f"The store has copied {self.topic.name}/{self.number} up to offset {pointer.offset}, and the log ends at {end}: "
+                "it is older.",
+                hint=f"Bring the newer log back, or make the copy anew: `headwater journal rebuild {self.topic.name}`.",
+            )
 
     def _check_gap(self, start: int) -> None:
         begin = self.log.bounds(self.topic.name, self.number).start
@@ -228,35 +243,39 @@ class JournalPartition:
 
     def _scanned(self, key: bytes, start: int, end: int, epoch: int) -> TailActions:
         """The actions of a journal in [start, end), found in the log."""
+        return self.scan_actions([key], start, end, epoch).get(key) or TailActions()
+
+    def scan_actions(self, keys: Collection[bytes], start: int, end: int, epoch: int) -> dict[bytes, TailActions]:
+        """The actions in [start, end) of journals, by their keys, found in the log in one go. `epoch`: of the partition at `start`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        actions = TailActions()
+        found: dict[bytes, TailActions] = {}
         if start >= end:
-            return actions
+            return found
         self._check_gap(start)
-        epochs = Epochs(epoch)
-        wanted = pa.scalar(key, pa.binary())
+        epochs = epochs_from(epoch, claimed=self._claimed)
+        wanted, names = pa.array(list(keys), pa.binary()), set(keys)
         for batch in self.log.scan(self.topic.name, self.number, start, end):
-            if self.log.engine == "embedded":  # all records count: look at this journal's alone
-                rows = pc.indices_nonzero(pc.equal(batch.column("key").cast(pa.binary()), wanted)).to_pylist()
-            else:
+            if self._claimed:  # the claims among the others' records count
                 rows = range(len(batch))
+            else:
+                rows = pc.indices_nonzero(pc.is_in(batch.column("key").cast(pa.binary()), wanted)).to_pylist()
             columns = [batch.column(name) for name in ("offset", "timestamp", "key", "headers", "value")]
             for row in rows:
-                offset, timestamp, found, block = (column[row].as_py() for column in columns[:4])
+                offset, timestamp, key, block = (column[row].as_py() for column in columns[:4])
                 headers = () if block is None else tuple(decode_headers(block))
-                record = Record(found, b"" if columns[4][row].is_valid else None, headers, timestamp, offset=offset)
-                if not epochs.admits(record) or found != key:
+                record = Record(key, b"" if columns[4][row].is_valid else None, headers, timestamp, offset=offset)
+                if not epochs.admits(record) or key not in names:
                     continue
                 try:
                     action = read_record(record)
                 except UnreadableRecord:
-                    actions.add_unreadable(offset)
+                    found.setdefault(key, TailActions()).add_unreadable(offset)
                     continue
                 if action is not None:
-                    actions.add(action)
-        return actions
+                    found.setdefault(key, TailActions()).add(action)
+        return found
 
     @property
     def cache(self) -> HeadCache | None:

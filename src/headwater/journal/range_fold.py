@@ -15,6 +15,7 @@ from headwater.core.errors import UnreadableRecord
 from headwater.journal.action import Append, Delete, Purge
 from headwater.journal.binary_body import binary_events
 from headwater.journal.change import EventRow, JournalChange, PartitionChange
+from headwater.journal.claims import epochs_from
 from headwater.journal.event import RESERVED
 from headwater.journal.head import Expiry, FirstAppend, HeadFold
 from headwater.journal.json_body import decode_json_body, payload_of
@@ -47,10 +48,12 @@ def fold_range(
     records: Iterable[Record],
     epoch: int = 0,
     skip: Container[int] = (),
+    claimed: bool = True,
 ) -> FoldedRange:
     """What the records of [start, end), in their order, change. `epoch`: of the partition before the first one (`Pointer.epoch`).
-    `skip`: offsets of quarantined records. Where a record is poison, the change ends at its offset."""
-    fold = _RangeFold(partition, epoch, skip)
+    `claimed`: records count by their claims (`has_claims`). `skip`: offsets of quarantined records. Where a record is poison, the change
+    ends at its offset."""
+    fold = _RangeFold(partition, epochs_from(epoch, claimed=claimed), skip)
     poison = fold.add_records(records)
     return fold.folded(topic, generation, start, end, poison)
 
@@ -65,9 +68,10 @@ def fold_batches(
     batches: Iterable[pa.RecordBatch],
     epoch: int = 0,
     skip: Container[int] = (),
+    claimed: bool = True,
 ) -> FoldedRange:
     """As `fold_range`, from what `Log.scan(topic, partition, start, end)` yields. Batches are freed one by one."""
-    fold = _RangeFold(partition, epoch, skip)
+    fold = _RangeFold(partition, epochs_from(epoch, claimed=claimed), skip)
     poison = None
     for batch in batches:
         for at in range(0, len(batch), _SLICE):
@@ -120,9 +124,9 @@ class _JournalFold:
 class _RangeFold:
     """The folds of a range's journals, by their keys."""
 
-    def __init__(self, partition: int, epoch: int, skip: Container[int]) -> None:
+    def __init__(self, partition: int, epochs: Epochs, skip: Container[int]) -> None:
         self._partition, self._skip = partition, skip
-        self._epochs = Epochs(epoch)
+        self._epochs = epochs
         self._journals: dict[bytes, _JournalFold] = {}
         self._timestamp = 0
 

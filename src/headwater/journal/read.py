@@ -11,10 +11,13 @@ import uuid
 from collections.abc import Iterator
 from itertools import chain, islice, pairwise
 
+import msgspec
+
 from headwater.core.errors import BadBounds, Conflict, OffsetGone
 from headwater.journal.actions import AppendPlace
 from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR, check_seq_nr
+from headwater.journal.head import Head
 from headwater.journal.merge import distinct, each_once, merged
 from headwater.journal.partition import AGAIN, Joined, JournalPartition, event_rows
 from headwater.journal.store import PartitionView
@@ -36,14 +39,20 @@ class _PurgedMeanwhile(Exception):
     """The journal is not the one that the read began with."""
 
 
+class _Scattered(Exception):
+    """An Append holds events outside of the range that its header names."""
+
+
 class JournalRead:
     """One read. Blocking; one caller at a time. `end`: the offset below which records count; None: the store alone."""
 
     def __init__(self, partition: JournalPartition, id: str, *, start: int = 1, stop: int | None = None, end: int | None) -> None:
         self._partition, self._id, self._end = partition, id, end
         self._next, self._stop = start, stop
+        self._last = 0  # the number that this page ends with at most: no event lies above the head's, whatever an Append holds
         self._life: uuid.UUID | None = None
         self._begun = self._over = False
+        self._scattered = False  # Appends of the tail hold numbers in any order: only a merge of all of them is sorted
         self._tail: Iterator[EventRow] | None = None  # once only events of the log are left
 
     def page(self, most: int = PAGE) -> list[EventRow]:
@@ -53,6 +62,9 @@ class JournalRead:
                 return []
             try:
                 rows = list(islice(self._tail, most)) if self._tail is not None else self._from_both(most)
+            except _Scattered:
+                self._tail, self._scattered = None, True
+                continue
             except (OffsetGone, Conflict):  # the log was deleted up to a newer pointer than the view's, or the store has changed the view
                 self._tail = None
                 if attempt == AGAIN - 1:
@@ -81,24 +93,33 @@ class JournalRead:
                 return []
             assert head is not None
             self._next = max(self._next, head.deleted + 1)
-            if self._stop is not None and self._next > self._stop:
+            self._last = head.seq_nr if self._stop is None else min(self._stop, head.seq_nr)
+            if self._next > self._last:
                 self._over = True
                 return []
             appends = self._appends(joined)
             stored = None if joined.fold.purged >= 0 else joined.stored
-            behind = stored is None or self._next > stored.seq_nr or view is None
-            if behind and _ascending(appends):
+            if stored is not None and stored.seq_nr < head.seq_nr:  # so that the store gives its rows up to there
+                seq_nr, stored = stored.seq_nr, msgspec.structs.replace(stored, seq_nr=head.seq_nr)
+            else:
+                seq_nr = head.seq_nr
+            ascending = not self._scattered and _ascending(appends)
+            behind = stored is None or view is None or (self._next > seq_nr and not self._rows_left(view, stored))
+            if behind and ascending:
                 self._tail = self._distinct(self._events(appends))
                 return list(islice(self._tail, most))
             if stored is None or view is None:
                 rows = self._distinct(merged((), self._runs(appends)))
                 return self._ended(list(islice(rows, most)))
-            in_order = not appends or (_ascending(appends) and appends[0].first > stored.seq_nr)
-            return self._stored(view, joined, appends, in_order=in_order, most=most)
+            in_order = not appends or (ascending and appends[0].first > seq_nr)
+            return self._stored(view, stored, appends, in_order=in_order, most=most)
 
-    def _stored(self, view: PartitionView, joined: Joined, appends: list[AppendPlace], *, in_order: bool, most: int) -> list[EventRow]:
-        assert joined.stored is not None
-        pages = view.rows(self._id, joined.stored, self._next, self._stop, batch=most)
+    def _rows_left(self, view: PartitionView, stored: Head) -> bool:
+        """Whether the store has rows above its head's number: other writers may give an Append's events in any order."""
+        return next(view.rows(self._id, stored, self._next, self._last, batch=1), None) is not None
+
+    def _stored(self, view: PartitionView, stored: Head, appends: list[AppendPlace], *, in_order: bool, most: int) -> list[EventRow]:
+        pages = view.rows(self._id, stored, self._next, self._last, batch=most)
         found: list[EventRow] = []
         while len(found) < most and in_order:
             rows = next(pages, None)
@@ -137,7 +158,9 @@ class JournalRead:
         """The Appends of the tail that hold events to read."""
         if joined.fold.first is None:
             return []
-        start, stop = self._next, self._stop or MAX_SEQ_NR
+        if self._scattered:
+            return list(joined.actions.appends(joined.fold.first.offset))
+        start, stop = self._next, self._last
         return [place for place in joined.actions.appends(joined.fold.first.offset) if place.last >= start and place.first <= stop]
 
     def _distinct(self, rows: Iterator[EventRow]) -> Iterator[EventRow]:
@@ -148,7 +171,7 @@ class JournalRead:
         """Streams of events, each of them ascending."""
         runs: list[list[AppendPlace]] = []
         for place in appends:
-            run = next((run for run in runs if run[-1].last < place.first), None)
+            run = None if self._scattered else next((run for run in runs if run[-1].last < place.first), None)
             if run is None:
                 runs.append([place])
             else:
@@ -157,10 +180,14 @@ class JournalRead:
 
     def _events(self, appends: list[AppendPlace]) -> Iterator[EventRow]:
         """The events of these Appends that are asked for, in their order."""
-        start, stop, partition = self._next, self._stop or MAX_SEQ_NR, self._partition
+        start, stop, partition = self._next, self._last, self._partition
         for at in range(0, len(appends), _FETCHED):
-            for record in partition.records([place.offset for place in appends[at : at + _FETCHED]]):
-                for row in event_rows(record, partition.number):
+            places = appends[at : at + _FETCHED]
+            for place, record in zip(places, partition.records([place.offset for place in places]), strict=True):
+                rows = event_rows(record, partition.number)
+                if rows and not self._scattered and (rows[0].seq_nr < place.first or rows[-1].seq_nr > place.last):
+                    raise _Scattered
+                for row in rows:
                     if start <= row.seq_nr <= stop:
                         yield row
 

@@ -14,6 +14,7 @@ import msgspec
 
 from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, TaskFailed, Unavailable, UnreadableRecord
 from headwater.journal.change import Pointer
+from headwater.journal.claims import has_claims
 from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
 from headwater.journal.store import JournalStore, PartitionStore
 from headwater.log import Log
@@ -114,9 +115,11 @@ class _Copying:
         self._log, self._task, self._records, self._bytes = log, task, records, max_bytes
         self.pointer, self.known, self._rows = Pointer(-1), False, _FIRST_ROWS
         self.copied = self.journals = self.timestamp = 0
+        self._claimed = True
 
     def run(self, store: PartitionStore, stopped: Callable[[], bool]) -> None:
         self.pointer, self.known, conflicts = store.pointer(), True, 0
+        self._claimed = has_claims(self._log, self._task.topic)
         while self.pointer.offset + 1 < self._task.end and not stopped():
             try:
                 moved = self._apply(store)
@@ -130,9 +133,10 @@ class _Copying:
 
     def _apply(self, store: PartitionStore) -> bool:
         """Fold and apply the next records. False: the pointer is not where it was."""
-        task, start = self._task, self.pointer.offset + 1
+        task, start, begun = self._task, self.pointer.offset + 1, self.pointer.begun
         try:
-            folded = self._fold(start, min(task.end, start + self._records))
+            # A change that was begun and never finished is finished as it is: the store takes no shorter one.
+            folded = self._fold(start, begun) if begun > start else self._fold(start, min(task.end, start + self._records), self._bytes)
         except OffsetGone as error:
             raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error
         change = folded.change
@@ -147,11 +151,11 @@ class _Copying:
             raise folded.poison
         return True
 
-    def _fold(self, start: int, end: int) -> FoldedRange:
-        """Fold [start, end), or the beginning of it that is no larger than the bound on bytes."""
+    def _fold(self, start: int, end: int, max_bytes: int | None = None) -> FoldedRange:
+        """Fold [start, end), or the beginning of it that is no larger than `max_bytes`; None: all of it."""
         task = self._task
-        if end - start <= _FEW:
-            found = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=self._bytes)
+        if end - start <= _FEW and max_bytes is not None:
+            found = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=max_bytes)
             while found and (found[-1].offset or 0) >= end:
                 found.pop()
             whole = not found or len(found) == end - start
@@ -165,12 +169,13 @@ class _Copying:
                 records=found,
                 epoch=self.pointer.epoch,
                 skip=task.skip,
+                claimed=self._claimed,
             )
         batches, size = [], 0
         for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
             batches.append(batch)
             size += sum(int(lengths(batch.column(name)).sum()) for name in _COLUMNS)  # nbytes would count the files behind the views
-            if size > self._bytes:
+            if max_bytes is not None and size > max_bytes:
                 end = batch.column("offset")[-1].as_py() + 1
                 break
         count = sum(batch.num_rows for batch in batches)
@@ -185,6 +190,7 @@ class _Copying:
             batches=batches,
             epoch=self.pointer.epoch,
             skip=task.skip,
+            claimed=self._claimed,
         )
 
 

@@ -21,6 +21,7 @@ from headwater.core.errors import BadBounds, BadInput, Conflict, LogGap, Unreada
 from headwater.core.settings import Settings
 from headwater.journal.action import Append, Delete, Mark
 from headwater.journal.change import EventRow, JournalChange
+from headwater.journal.claims import has_claims
 from headwater.journal.control import ControlLog
 from headwater.journal.event import KIND_NAMES, check_seq_nr
 from headwater.journal.head import Head, applied
@@ -302,6 +303,7 @@ def _tail(log: Log, part: PartitionPart, view: PartitionView | None) -> dict[str
         batches=batches,
         epoch=epoch,
         skip=part.skip,
+        claimed=has_claims(log, part.topic),
     )
     if folded.poison is not None:
         raise folded.poison

@@ -9,7 +9,7 @@ from headwater.journal.care_requests import DeadPlace, QuarantineRecord, Rebuild
 def test_a_place_is_a_partition_and_an_offset() -> None:
     DeadPlace(topic="bank", partition=0, offset=0).check()
     for partition, offset in ((-1, 0), (0, -1), (True, 0), (0, "1")):
-        with pytest.raises(BadInput, match="is no (partition|offset)"):
+        with pytest.raises(BadInput, match=r"is no (partition|offset)"):
             DeadPlace(topic="bank", partition=partition, offset=offset).check()  # type: ignore[arg-type]
 
 

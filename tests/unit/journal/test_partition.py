@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.journal.partitions import TOPIC, Ground
 
 from headwater.core.errors import Conflict, Differs, OffsetGone
 from headwater.journal import partition as module
-from headwater.journal.action import Purge
+from headwater.journal.action import Delete, Purge
 from headwater.journal.cache import CacheLimits
 from headwater.journal.partition import AGAIN, event_rows
+from headwater.journal.sqlite_partition import SqlitePartitionView
 from headwater.journal.store import PartitionView
 from headwater.journal.topics import PART
 
@@ -62,8 +64,8 @@ def test_what_the_cache_has_dropped_is_scanned_for(ground: Ground) -> None:
     ground.partition = ground.opened()
     for id in "abc":
         ground.append(id, 1)
-    assert [ground.pointer(id) for id in "abc"] == [1, 1, 1]
-    assert counts(ground) == (1, 2, 0, 2, 0)
+    assert [ground.pointer(id) for id in "abbc"] == [1, 1, 1, 1]
+    assert counts(ground) == (1, 3, 0, 3, 0)  # what a scan has found takes the place of another
 
 
 def test_what_the_cache_has_not_read_is_scanned_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +97,28 @@ def test_a_view_that_the_store_has_changed_is_taken_again(ground: Ground) -> Non
     with pytest.raises(OffsetGone):
         ground.partition.viewed(never)
     assert len(tried) == 3 + AGAIN + 1
+
+
+def test_a_change_that_is_under_way_is_read_up_to_its_end(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have removed rows that a record behind the read's own end deletes: without it, the rows would just be missing."""
+    ground.append("a", 1)
+    ground.append("a", 2)
+    ground.copy()
+    ground.put("a", Delete(1))
+    enter = SqlitePartitionView.__enter__
+
+    def under_way(self: SqlitePartitionView) -> SqlitePartitionView:
+        view = enter(self)
+        view.pointer = msgspec.structs.replace(view.pointer, begun=3)
+        return view
+
+    before = ground.partition.joined("a", 2).head
+    assert before is not None
+    assert before.delete_to is None
+    monkeypatch.setattr(SqlitePartitionView, "__enter__", under_way)
+    head = ground.partition.joined("a", 2).head
+    assert head is not None
+    assert head.delete_to == 1
 
 
 def test_a_store_with_the_copy_of_another_topic_of_this_name(ground: Ground) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.journal.ground import POISON, TOPIC, Ground, appended, deleted, ground_at, held, marked, purged, random_records
 
 from headwater.core.errors import Conflict, Unavailable
-from headwater.journal.change import PartitionChange
+from headwater.journal.change import PartitionChange, Pointer
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask, copy_partition
 from headwater.journal.sqlite import SqliteJournalStore
@@ -148,6 +148,29 @@ def test_a_task_that_another_one_overtakes_goes_on_behind_it(ground: Ground, mon
         again = JournalTopic(TOPIC, 2, topic.generation)
         assert copy_partition(ground.log, other.store, task(again, 10)).pointer == 9
         assert held(other.store, again) == held(ground.store, topic)
+
+
+@pytest.mark.parametrize("end", [2, 10])
+def test_a_change_that_was_begun_is_finished_as_it_is(ground: Ground, monkeypatch: pytest.MonkeyPatch, end: int) -> None:
+    """However small the task's own changes are, and however large the records."""
+    topic = ground.topic()
+    ground.append(*[appended("a", number) for number in range(1, 11)])
+    copy_partition(ground.log, ground.store, task(topic, 1))
+    pointer, apply = SqlitePartitionStore.pointer, SqlitePartitionStore.apply
+    ends: list[int] = []
+
+    def begun(self: SqlitePartitionStore) -> Pointer:
+        found = pointer(self)
+        return msgspec.structs.replace(found, begun=7 if found.offset < 6 else -1)
+
+    def noting(self: SqlitePartitionStore, change: PartitionChange) -> bool:
+        ends.append(change.end)
+        return apply(self, change)
+
+    monkeypatch.setattr(SqlitePartitionStore, "pointer", begun)
+    monkeypatch.setattr(SqlitePartitionStore, "apply", noting)
+    copy_partition(ground.log, ground.store, task(topic, end), records=2, max_bytes=1)
+    assert ends == [7] if end == 2 else ends[0] == 7 and ends[-1] == 10
 
 
 def test_a_store_that_always_refuses_ends_with_its_error(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
