@@ -7,23 +7,24 @@ when the last test run that uses them ends. Where a server cannot be had the tes
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 import msgspec
 import pytest
 from hypothesis import settings
+from tests.examples import examples
 from tools.services import Running, release, up
 from tools.services.private import PrivateServers, sweep
 from tools.services.process import Process, current
 
 from headwater.core.errors import HeadwaterError, Unreachable, Unsupported
 
-# A busy machine is no reason to fail. Every run tries other examples; many of them at once are for `make soak`.
-settings.register_profile("headwater", deadline=None, max_examples=int(os.environ.get("SOAK_EXAMPLES", "50")))
+settings.register_profile("headwater", deadline=None, max_examples=examples())  # a busy machine is no reason to fail
 settings.load_profile("headwater")
 
 FIXTURES = {  # and the servers they need
@@ -92,6 +93,17 @@ def pytest_configure_node(node: object) -> None:
     config: pytest.Config = node.config  # type: ignore[attr-defined]
     if SERVERS in config.stash:
         node.workerinput["headwater_user"] = msgspec.json.encode(config.stash[SERVERS].user).decode()  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collecting makes a million objects that stay: the garbage collector looks at none of them, now or when tests make it run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -130,6 +130,33 @@ def test_the_tutorial_of_queues(tmp_path: Path) -> None:
         expect(command, written, tmp_path)
 
 
+def test_the_tutorial_of_journals(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "tutorial" / "journals.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(program.splitlines()) <= 40
+    (tmp_path / "bank.py").write_text(program)
+    found = list(steps(page))
+    assert len(found) > 15
+    for command, written in found:
+        expect(command, written, tmp_path, forked_program.bin)
+
+
+def test_how_to_work_with_journals(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "how-to" / "journals.md"
+    programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(programs) == 4
+    for number, (program, printed) in enumerate(programs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
+        assert ran.stdout == printed, ran.stderr
+    for command, written in steps(page):
+        expect(command, written, tmp_path, forked_program.bin)
+    (settings,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "headwater.toml").write_text(settings)
+    assert load(cwd=tmp_path, environ={}).settings.cassandra.keyspace == "journal"
+
+
 def test_how_to_use_a_work_queue(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "work-queues.md").read_text()
     tasks, results, unique, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
+import httpcore2
 import pytest
-
-from headwater.core.clock import SystemClock
-from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Record
-from headwater.pipeline.offsets.control import Control, log_topic
-from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import Change, Dead, Failure, ReaderState, RunInfo, SinkState
+from tests.stopped_shop import fill_stopped_shop
 
 
 @pytest.fixture
 def stopped_shop(tmp_path: Path) -> Path:
-    """A data directory with the pipeline `shop`: 16 messages of two namespaces; `archive` has all but message 5, which it put aside;
-    `report` stands at message 14."""
-    data = tmp_path / "data"
-    with EmbeddedLog(data) as log:
-        log.create_topic(log_topic("shop"), part=PART)
-        writer = log.claim(log_topic("shop"), 0, part=PART)
-        writer.append([Record(b"orders" if n % 2 else b"returns", b'{"_id":%d,"price":%d.10}' % (n, n)) for n in range(14)])
-        writer.append([Record(b"orders", b'{"_id":14,"price":"many"}'), Record(b"orders", b'{"_id":15,"price":15.10}')])
-        failure = Failure(offset=14, error="ValueError", message="no number: 'many'", trace="line 1\nline 2", at=1_700_000_000_000)
-        changes: list[Change] = [
-            (
-                "run",
-                RunInfo(
-                    epoch=writer.epoch, id="r", began=1_700_000_000_000, state="stopped", process="host:1", sinks=("archive", "report")
-                ),
-            ),
-            ("reader", ReaderState(run="r", plan={}, begun=0, upto=16, copied=True)),
-            ("sink/archive", SinkState(position=15)),
-            ("sink/report", SinkState(position=13, failure=failure)),
-            ("taken/archive/orders", 15),
-            ("taken/report/orders", 13),
-            ("dead/archive/5", Dead(sink="archive", offset=5, error="Rejected", message="no room", at=1_700_000_000_000, tries=3)),
-        ]
-        Control.create(log, "shop", SystemClock()).change(lambda state: changes)
-    return data
+    """A data directory with the stopped pipeline `shop`."""
+    return fill_stopped_shop(tmp_path / "data")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _files_read_once() -> Iterator[None]:
+    """Every run and every server reads headwater's version from the package, every HTTP client the certificates of the machine."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(metadata, "version", cache(metadata.version))
+        patched.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
+        yield

@@ -22,7 +22,8 @@ def verify(topic: JournalTopic, at: At) -> None:
         found = journals.verify()
     at.answered(
         found,
-        f"verify: equal. {counted(found.records, 'record')} of {found.topic} make {counted(found.journals, 'journal')} with "
+        f"verify: equal. {counted(found.records, 'record')} of {found.topic} {'makes' if found.records == 1 else 'make'} "
+        f"{counted(found.journals, 'journal')} with "
         f"{counted(found.events, 'event')}, as the store has them.",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +12,6 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.journal_options import NOTHING_FOUND, Consistent, FailEmpty, JournalId, JournalTopic, cell, journal_at, topic_at
 from headwater.cli.output import Column, counted, print_json_line, print_table, visible
-from headwater.cli.stop import StopSignal
 from headwater.journal.position import Position
 from headwater.journal.read import check_range
 
@@ -82,7 +82,7 @@ def follow(
     """
     Position.read(after or "")
     seen = 0
-    with StopSignal() as stop, topic_at(at, topic) as journals:
+    with topic_at(at, topic) as journals, suppress(KeyboardInterrupt):  # Ctrl-C and SIGTERM are how it ends
         journals.pointers()  # an unknown topic is told before anything is printed
         for event in journals.follow(after, tags=tags or None, ids=ids or None):
             if at.json:
@@ -93,9 +93,8 @@ def follow(
                 sys.stdout.write("  ".join(word for word in words if word) + "\n")
             sys.stdout.flush()
             seen += 1
-            if seen == most or stop.stopped():
+            if seen == most:
                 break
-        stop.event.set()
 
 
 def _row(event: EventRecord) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headwater.client.backend import Backend
-from headwater.core.errors import BadInput, HeadwaterError, NotFound, NotOwner, UnknownJournal
+from headwater.core.errors import BadInput, Closed, Fenced, HeadwaterError, NotFound, NotOwner, UnknownJournal, UnknownTopic
 from headwater.journal import care_operations as care_ask
 from headwater.journal import care_requests as care
 from headwater.journal import operations as ask
@@ -227,6 +227,15 @@ class Journal:
                     expire_after=expire_after, by=by,
                 )  # fmt: skip
             condition = ALWAYS if expected is None and idempotency_key is None else performer.condition(made, expected, idempotency_key)
+            try:
+                begun = performer.begin(self.topic, made, condition)
+                if begun is not None:
+                    return await begun  # type: ignore[return-value]  # the outcome of an Append
+            except (Fenced, UnknownTopic, Closed):
+                pass  # the topic is to be opened anew
+            except NotOwner as error:
+                if not error.address:
+                    raise
             try:
                 return await performer.append_draft(self.topic, made, condition)
             except NotOwner as error:

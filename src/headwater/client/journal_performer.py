@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from heapq import merge
 from typing import Any
 
@@ -15,7 +16,7 @@ from headwater.client.journal_follow import follow
 from headwater.client.journal_topics import OpenTopics, written_by
 from headwater.client.local import LocalLog
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import HeadwaterError, NotFound
+from headwater.core.errors import Closed, Fenced, HeadwaterError, NotFound, UnknownTopic
 from headwater.core.ids import Ids, random_id
 from headwater.core.settings import Settings
 from headwater.journal import answers, operations, requests
@@ -48,6 +49,9 @@ Texts = list[str]
 Outcomes = list[Appended | HeadwaterError]
 Drafted = tuple[PlainDraft | AppendDraft, Condition] | HeadwaterError
 """An Append of many, or why it can be none."""
+_SMALL = 100  # events: reading so few takes less time than a thread's wake-up
+REOPENS = (Fenced, UnknownTopic, Closed)
+"""Errors of a topic that is to be opened anew."""
 _AT_ONCE = 256  # Appends of one bulk that wait at once
 
 
@@ -72,7 +76,9 @@ class JournalPerformer:
         self.by = written_by()
         """The origin and the version that records name."""
         clock, settings = clock or SystemClock(), settings or Settings()
-        self.topics_open = OpenTopics(log, clock=clock, settings=settings, by=self.by)
+        self.settings = settings
+        """Those of this process."""
+        self.topics_open = OpenTopics(log, clock=clock, settings=settings, by=self.by, address=address)
         self._care = JournalCare(self.topics_open, clock=clock, settings=settings)
 
     # -- how it runs ------------------------------------------------------------------------------------------
@@ -140,15 +146,20 @@ class JournalPerformer:
 
     # -- writing ----------------------------------------------------------------------------------------------
 
+    def begin(self, topic: str, draft: Draft, condition: Condition = ALWAYS) -> asyncio.Future[Outcome] | None:
+        """`write`, to a topic that is open; None for others. Errors of the future: also `Fenced`, `UnknownTopic` and `Closed`, where the
+        topic is not the one that was opened: nothing was written."""
+        opened = self.topics_open.known(topic)
+        return None if opened is None else opened.writer(draft.id).write(draft, condition)
+
     async def write(self, topic: str, draft: Draft, condition: Condition = ALWAYS) -> Outcome:
         """Write one record; returns once it is durable. None: there is no such journal, and nothing was written."""
-        opened = self.topics_open.known(topic)
-        if opened is not None:
+        begun = self.begin(topic, draft, condition)
+        if begun is not None:
             try:
-                return await opened.writer(draft.id).write(draft, condition)
-            except HeadwaterError as error:
-                if error.code not in ("fenced", "unknown-topic", "closed"):
-                    raise
+                return await begun
+            except REOPENS:
+                pass
 
         async def write(opened: OpenTopic) -> Outcome:
             return await opened.writer(draft.id).write(draft, condition)
@@ -266,11 +277,17 @@ class JournalPerformer:
             partition = topic.partition(request.id)
             return _begun(partition, request, _end_of(partition, request, end), most)
 
-        read, rows = await self.topics_open.reading(request.topic, begin)
+        here = None if request.consistency == "mark" else self.topics_open.reading_here(request.topic, request.id)
+        begun: tuple[JournalRead, Rows] | None = None
+        if here is not None:
+            most = min(most, _SMALL)
+            with suppress(UnknownTopic):  # deleted just now
+                begun = begin(here)
+        read, rows = await self.topics_open.reading(request.topic, begin) if begun is None else begun
         while rows:
             left = None if left is None else left - len(rows)
-            yield rows if left is None or left >= 0 else rows[:left]
-            if left is not None and left <= 0:
+            yield rows
+            if read.over or (left is not None and left <= 0):
                 return
             rows = await asyncio.to_thread(read.page, size if left is None else min(size, left))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headwater.client.local import LocalLog
+from headwater.cluster import Ownership
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, Fenced, UnknownTopic
 from headwater.core.settings import Settings
@@ -18,13 +19,14 @@ from headwater.journal.open_topic import OpenTopic
 from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
 from headwater.journal.store import JournalStore
 from headwater.journal.store_address import StoreAddress, open_store, store_address_of
-from headwater.journal.topics import JournalTopics, Writers
+from headwater.journal.topics import PART, JournalTopics, Writers
 from headwater.log import Log
 from headwater.log.record import Topic
 
 T = TypeVar("T")
 _FRESH = 0.1  # seconds for which a topic is taken to be the one that was opened
 _AGAIN = 3
+_GROUP = "headwater-journals"  # the consumer group of those who own partitions of journals
 
 
 class _CreatedAgain(Exception):
@@ -34,8 +36,10 @@ class _CreatedAgain(Exception):
 class OpenTopics:
     """Opens topics at their first call. Belongs to one event loop."""
 
-    def __init__(self, log: LocalLog, *, clock: Clock, settings: Settings, by: tuple[str | None, str | None]) -> None:
+    def __init__(self, log: LocalLog, *, clock: Clock, settings: Settings, by: tuple[str | None, str | None], address: str = "") -> None:
         self._log, self._clock, self._settings, self._by = log, clock, settings, by
+        self._address = address
+        self._owners: Ownership | None = None
         self.journal: JournalSettings = JOURNAL_SECTION.of(settings)
         self.store_engine = settings.store.engine
         self._open: dict[str, OpenTopic] = {}  # by the name that users give
@@ -67,7 +71,15 @@ class OpenTopics:
             self._check()
             if name not in self._open:
                 self._open[name] = OpenTopic(
-                    log, lambda: self.store(log), topic, writers=writers, settings=self.journal, clock=self._clock, by=self._by
+                    log,
+                    lambda: self.store(log),
+                    topic,
+                    writers=writers,
+                    settings=self.journal,
+                    clock=self._clock,
+                    by=self._by,
+                    own=None if log.engine == "embedded" else lambda topic, number: self._ownership(log).own(topic, number, part=PART),
+                    quick=log.engine == "embedded" and self.store_engine == "sqlite",
                 )
                 self._checked[name] = self._clock.monotonic()
             found = self._open[name]
@@ -87,6 +99,13 @@ class OpenTopics:
             except (_CreatedAgain, UnknownTopic):
                 await self._drop(name, opened)
         raise (await self.work(lambda topics: topics.unknown(name)))
+
+    def reading_here(self, name: str, id: str) -> OpenTopic | None:
+        """A topic of which an event loop may read this journal: it is open, it was looked at just now, and the read is small."""
+        opened = self._open.get(name)
+        if opened is None or self._clock.monotonic() - self._checked.get(name, 0.0) > _FRESH or not opened.partition(id).warm:
+            return None
+        return opened
 
     def _current(self, log: Log, name: str, opened: OpenTopic, call: Callable[[OpenTopic], T]) -> T:
         now = self._clock.monotonic()
@@ -126,11 +145,23 @@ class OpenTopics:
                 self._store = open_store(self.store_address(log), clock=self._clock)
             return self._store
 
+    def _ownership(self, log: Log) -> Ownership:
+        """Who owns partitions on Kafka. Blocking at its first use."""
+        with self._opening:
+            if self._owners is None:
+                from headwater.cluster.kafka import KafkaOwnership
+
+                self._owners = KafkaOwnership(log, group=_GROUP, address=self._address, clock=self._clock)
+            return self._owners
+
     async def aclose(self) -> None:
         """Finish the calls under way, and close. Closing twice is no error."""
         self._closed = True
         opened, self._open = list(self._open.values()), {}
         await asyncio.gather(*(topic.aclose() for topic in opened))
+        owners, self._owners = self._owners, None
+        if owners is not None:
+            await asyncio.to_thread(owners.close)
         store, self._store = self._store, None
         if store is not None:
             await asyncio.to_thread(store.close)

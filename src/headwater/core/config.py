@@ -312,6 +312,8 @@ def _converted(kind: Any, raw: _Raw) -> Any:
         kind = get_args(kind)[0]
     if kind is Passed:
         return _handed_on(value)
+    if kind is bool:
+        return _truth(value, typed)
     if kind is int:
         return _integer(value, typed)
     if get_origin(kind) is tuple:
@@ -339,6 +341,14 @@ def _handed_on(value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise BadInput("It is a text, a number, true or false.")
+
+
+def _truth(value: Any, typed: bool) -> bool:
+    if typed and isinstance(value, bool):
+        return value
+    if not typed and value.strip().lower() in ("true", "false"):
+        return bool(value.strip().lower() == "true")
+    raise BadInput("It is true or false.")
 
 
 def _integer(value: Any, typed: bool) -> int:
@@ -377,7 +387,7 @@ def _build(values: Mapping[str, Any], sections: Sequence[AnySection]) -> Setting
 
 def _shown(key: str, value: Any) -> Any:
     """A value for printing and JSON: as it would be written in the file, secrets masked."""
-    if value is None or (type(value) is int and not isinstance(value, bool)):
+    if value is None or type(value) in (int, bool):
         return value
     if isinstance(value, tuple):
         return [masked(key, item) for item in value]

@@ -22,6 +22,7 @@ from headwater.log.record import Header, Record
 from headwater.wire import json
 
 _TEXT = msgspec.json.Encoder().encode
+_OTHERS = (str, bytes, bytearray, memoryview, Event)  # payloads that are no JSON, and events of their own
 _MOST_EVENTS = 100_000  # of one Append
 _DEEP = 512  # bytes of JSON below which nothing is nested too deep to be read again
 
@@ -130,7 +131,7 @@ def header_ending(origin: str | None, version: str | None) -> bytes:
 
 def plain_draft(id: str, payload: Any, by: tuple[str | None, str | None] = (None, None)) -> PlainDraft | AppendDraft:
     """The draft of an Append of one payload, or `Event`, and nothing else. Errors: as `draft`."""
-    if isinstance(payload, str | bytes | bytearray | memoryview | Event):
+    if type(payload) is not dict and isinstance(payload, _OTHERS):
         return draft(id, (payload,), by=by)
     return PlainDraft(id, payload)
 

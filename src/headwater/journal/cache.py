@@ -7,6 +7,7 @@ records within a bound of bytes. What it does not hold, because it has forgotten
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -55,10 +56,17 @@ class CachedTail(msgspec.Struct, frozen=True):
 
 
 class _Entry:
+    """A journal of which every action from `since` on is known."""
+
     __slots__ = ("actions", "since")
 
-    def __init__(self, since: int) -> None:
-        self.since, self.actions = since, TailActions()
+    def __init__(self, since: int, actions: TailActions | None = None) -> None:
+        self.since, self.actions = since, TailActions() if actions is None else actions
+
+    @property
+    def last(self) -> int:
+        """The offset of the newest action; that before `since` where there is none."""
+        return self.actions.offsets[-1] if len(self.actions) else self.since - 1
 
 
 class HeadCache:
@@ -68,8 +76,9 @@ class HeadCache:
     def __init__(self, start: int, *, decode: Decode, epoch: int = 0, claimed: bool = True, limits: CacheLimits | None = None) -> None:
         self._decode, self._limits = decode, limits or CacheLimits()
         self._mutex = threading.Lock()
-        self._entries: dict[bytes, _Entry] = {}  # the journal with the newest action last
-        self._records: dict[int, Record] = {}  # by offset, ascending
+        # A dict from whose front much was taken is slow to look at from the front: these are not.
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()  # the journal with the newest action last
+        self._records: OrderedDict[int, Record] = OrderedDict()  # by offset, ascending
         self._bytes = self._actions = 0
         self._since, self.end = start, start
         self._index = OffsetIndex(start, most=self._limits.offsets)
@@ -135,10 +144,9 @@ class HeadCache:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        key = next(iter(self._entries))
-        actions = self._entries.pop(key).actions
-        self._actions -= len(actions)
-        self._since = max(self._since, actions.offsets[-1] + 1)  # journals without an entry are unknown below this
+        _, entry = self._entries.popitem(last=False)
+        self._actions -= len(entry.actions)
+        self._since = max(self._since, entry.last + 1)  # journals without an entry are unknown below this
 
     def _drop_record(self, offset: int) -> None:
         record = self._records.pop(offset)
@@ -151,13 +159,9 @@ class HeadCache:
                 return
             self._since = pointer + 1
             self._index.forget(pointer)
-            while self._entries:
-                key = next(iter(self._entries))
-                entry = self._entries[key]
-                if entry.actions.offsets[-1] > pointer:
-                    break
+            while self._entries and next(iter(self._entries.values())).last <= pointer:
+                _, entry = self._entries.popitem(last=False)
                 self._actions -= len(entry.actions)
-                del self._entries[key]
             while self._records and (offset := next(iter(self._records))) <= pointer:
                 self._drop_record(offset)
             if self.end <= pointer:  # the store has copied what this cache has not read
@@ -182,6 +186,19 @@ class HeadCache:
             until = min(end, self.end)
             actions = TailActions() if entry is None else entry.actions.between(start, until)
             return CachedTail(max(since, start), max(until, start), actions, self._epochs.epoch)
+
+    def fill(self, key: bytes, start: int, known: CachedTail, scanned: TailActions) -> None:
+        """Keep the actions of a journal in [start, known.since), which a scan has found, so that the next lookup needs no scan."""
+        with self._mutex:
+            entry = self._entries.get(key)
+            if known.since != (self._since if entry is None else entry.since):
+                return  # forgotten or dropped meanwhile
+            if entry is not None:
+                scanned.extend(entry.actions)
+                self._actions -= len(entry.actions)
+            self._entries[key] = _Entry(start, scanned)
+            self._actions += len(scanned)
+            self._trim()
 
     def offsets(self, key: bytes, start: int, end: int) -> list[int] | None:
         """Offsets in [start, end), which this cache has read, that may be of a journal's actions; None where they are no longer known."""

@@ -99,6 +99,11 @@ class ControlLog:
         self._next = 0
         self._partitions: dict[tuple[str, int], PartitionControl] = {}
 
+    @property
+    def found(self) -> bool:
+        """Whether the last look has found the control topic."""
+        return self._generation != ""
+
     def look(self) -> bool:
         """Read on to the end; whether there was something new. A topic that does not exist holds nothing. Errors: those of the log."""
         try:

@@ -83,17 +83,28 @@ class CopiedPartition:
                 raise gap(self.topic, self.partition, 0, bounds.start)
             copy.clear()
             decision = f"{self.generation}/{self._control.remade}"
+            store.set_setting(ahead_setting(self.topic, self.partition), None)
             store.set_setting(remade_setting(self.topic, self.partition), decision)  # then: a death in between clears it once more
             self.note = "An operator wants the copy made anew."
             pointer = copy.pointer()
         if pointer.offset + 1 < bounds.start:
             raise gap(self.topic, self.partition, pointer.offset + 1, bounds.start)
-        if pointer.offset >= bounds.end:
-            raise Differs(
-                f"The store has copied {self.topic}/{self.partition} up to offset {pointer.offset}, and the log ends at {bounds.end}.",
-                hint=f"The log is older than the store. Bring it back, or `headwater journal rebuild {self.topic}`.",
-            )
+        self._check_ahead(store, pointer.offset, bounds.end)
         self.pointer, self._prepared = pointer.offset, True
+
+    def _check_ahead(self, store: JournalStore, pointer: int, end: int) -> None:
+        """Errors: `Differs` where the store holds more than the log. The store keeps that: once an older log has grown beyond the pointer,
+        nothing else would show that its records are others than those that were copied."""
+        key = ahead_setting(self.topic, self.partition)
+        noted = f"{self.generation}/{pointer}"
+        if pointer < end and store.setting(key) != noted:
+            return
+        if pointer >= end:
+            store.set_setting(key, noted)
+        raise Differs(
+            f"The store has copied {self.topic}/{self.partition} up to offset {pointer}, and the log ended before that, at {end} or below.",
+            hint=f"The log is older than the store. Bring it back, or make the copy anew: `headwater journal rebuild {self.topic}`.",
+        )
 
     def task(self, most: int) -> PartitionTask | None:
         """What the next round has to copy, at most so many records; None where there is nothing."""
@@ -143,6 +154,11 @@ class CopiedPartition:
 def remade_setting(topic: str, partition: int) -> str:
     """The setting of a store that names the newest decision for which a partition's copy was made anew."""
     return f"headwater/remade/{topic}/{partition}"
+
+
+def ahead_setting(topic: str, partition: int) -> str:
+    """The setting of a store that names the pointer at which its copy was ahead of the log."""
+    return f"headwater/ahead/{topic}/{partition}"
 
 
 def remake_pending(store: JournalStore, topic: JournalTopic, partition: int, control: PartitionControl) -> bool:

@@ -37,12 +37,15 @@ class Discovery:
     def __init__(self, log: Log, prefixes: Sequence[str]) -> None:
         self._log, self._prefixes = log, tuple(prefixes)
         self.topics: dict[str, JournalTopic] = {}
+        self.names: frozenset[str] = frozenset()
+        """All topics of the log, of whatever kind."""
         self.damaged: dict[str, str] = {}
         """Topics that the log cannot describe, with what it says. They are left out, and the others go on."""
 
     def look(self) -> TopicChanges:
         """Read the list of topics. Errors: those of the log; then `topics` is as it was."""
-        names = [name for name in self._log.topic_names() if is_journal_topic(name, self._prefixes)]
+        everything = self._log.topic_names()
+        names = [name for name in everything if is_journal_topic(name, self._prefixes)]
         damaged: dict[str, str] = {}
         found: dict[str, JournalTopic] = {}
         for name in names:
@@ -54,7 +57,7 @@ class Discovery:
                 damaged[name] = str(error)
                 continue
             found[name] = JournalTopic(name, topic.partitions, topic.generation)
-        before, self.topics, self.damaged = self.topics, found, damaged
+        before, self.topics, self.damaged, self.names = self.topics, found, damaged, frozenset(everything)
         both = [(before[name], topic) for name, topic in found.items() if name in before]
         return TopicChanges(
             added=tuple(topic for name, topic in found.items() if name not in before),

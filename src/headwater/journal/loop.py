@@ -17,6 +17,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import Cancelled, Closed, HeadwaterError, UnknownTopic
 from headwater.journal.control import ControlLog
 from headwater.journal.copied_partition import CopiedPartition
+from headwater.journal.counts import note_count
 from headwater.journal.discovery import Discovery, JournalTopic
 from headwater.journal.leader import ReplicatorLock
 from headwater.journal.replicate import RoundOutcome, Rounds
@@ -157,7 +158,10 @@ class ReplicatorLoop:
             self._removed.add(name)
         for topic in changes.created_again:
             self._forget(topic.name)
-        for topic in self._discovery.topics.values():
+        if self._log.engine == "kafka":  # topics of the embedded log do not grow
+            for topic in (*changes.added, *changes.created_again, *changes.grown):
+                note_count(self._store, topic)
+        for topic in list(self._discovery.topics.values()):
             self._removed.discard(topic.name)
             self._watch(topic)
         self._look_at = self._clock.monotonic() + LOOK
@@ -165,10 +169,11 @@ class ReplicatorLoop:
 
     def _watch(self, topic: JournalTopic) -> None:
         control = self._controls.setdefault(topic.name, ControlLog(self._log, topic.name))
-        control.look()
-        if topic.name not in self._control_watches:
-            with suppress(UnknownTopic):  # nobody has decided anything yet: the next look finds the topic
-                self._control_watches[topic.name] = self._log.watch(control.name, 0, self._on_decision)
+        if control.found or control.name in self._discovery.names:  # to ask for a topic that is not there costs much where there are many
+            control.look()
+            if topic.name not in self._control_watches:
+                with suppress(UnknownTopic):  # deleted since
+                    self._control_watches[topic.name] = self._log.watch(control.name, 0, self._on_decision)
         for number in range(topic.partitions):
             place = topic.name, number
             partition = self._partitions.get(place)

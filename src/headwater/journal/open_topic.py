@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from headwater.cluster import OwnedPartition
 from headwater.core.clock import Clock
-from headwater.core.errors import Differs, HeadwaterError
+from headwater.core.errors import Differs, Fenced, HeadwaterError, OutcomeUnknown
 from headwater.journal.idempotency import KeyIndex
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
-from headwater.journal.partition_writer import PartitionWriter
+from headwater.journal.partition_writer import ClaimLost, JournalLog, PartitionWriter
 from headwater.journal.settings import JournalSettings
 from headwater.journal.store import JournalStore
 from headwater.journal.topics import PART, Writers
@@ -21,14 +22,24 @@ from headwater.log.record import Record, Topic
 _MOST_PLACES = 200_000  # ids whose partition is remembered: hashing one costs more than a whole look-up
 
 
+Own = Callable[[str, int], OwnedPartition]
+"""Owns a partition of a topic of ours, or raises `NotOwner`. Blocking."""
+
+
 class PlainJournalLog:
     """The log of a partition that needs no claim: on this machine, or shared with others on Kafka."""
+
+    alone = False
 
     def __init__(self, partition: JournalPartition, *, exact: bool, part: str) -> None:
         self._partition, self.exact, self._part = partition, exact, part
         self.generation = partition.topic.generation
         self.end, self.read, self.last_number = partition.end, partition.read, partition.last_number
         self._checked = False
+
+    def prepare(self) -> bool:
+        """Nothing is to be owned."""
+        return False
 
     def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
         """As `Log.append`. Errors: also `Differs` where the store has copied more than the log holds."""
@@ -49,6 +60,53 @@ class PlainJournalLog:
         self._checked = True
 
 
+class OwnedJournalLog:
+    """The log of a partition on Kafka that this process owns: its records alone count, as long as no newer claim lies before them."""
+
+    alone = exact = True
+
+    def __init__(self, partition: JournalPartition, own: Own) -> None:
+        self._partition, self._own = partition, own
+        self.generation = partition.topic.generation
+        self.end, self.read, self.last_number = partition.end, partition.read, partition.last_number
+        self._owned: OwnedPartition | None = None
+        self._unknown = False
+
+    def prepare(self) -> bool:
+        """Own the partition; claim it again after an append of unknown outcome, so that records under way no longer count."""
+        if self._owned is not None and self._owned.lost:
+            self._release()
+        if self._owned is not None and self._unknown:
+            try:
+                self._owned.renew()
+            except Fenced:
+                self._release()
+            else:
+                self._unknown = False
+                return True
+        if self._owned is None:
+            self._owned, self._unknown = self._own(self._partition.topic.name, self._partition.number), False
+            return True
+        return False
+
+    def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
+        """As `Writer.append`."""
+        assert self._owned is not None
+        try:
+            return self._owned.writer.append(records)
+        except OutcomeUnknown:
+            self._unknown = True
+            raise
+        except Fenced:
+            self._release()
+            raise ClaimLost from None
+
+    def _release(self) -> None:
+        owned, self._owned = self._owned, None
+        if owned is not None:
+            owned.release()
+
+
 class OpenTopic:
     """Belongs to one event loop. `by`: the origin and the version that records name."""
 
@@ -62,9 +120,15 @@ class OpenTopic:
         settings: JournalSettings,
         clock: Clock,
         by: tuple[str | None, str | None] = (None, None),
+        own: Own | None = None,
+        quick: bool = False,
     ) -> None:
+        """`own`: for a log that has no lock of its own, which is Kafka's. `quick`: as of `JournalPartition`."""
+        self._own = own
         self.log, self.topic, self.writers, self._clock, self.by = log, topic, writers, clock, by
-        self.partitions = [JournalPartition(log, store, topic, number, settings=settings) for number in range(topic.partitions)]
+        self.partitions = [
+            JournalPartition(log, store, topic, number, settings=settings, quick=quick) for number in range(topic.partitions)
+        ]
         self._writers: list[PartitionWriter | None] = [None] * topic.partitions
         self._places: dict[str, int] = {}
 
@@ -92,8 +156,12 @@ class OpenTopic:
 
     def _made(self, number: int) -> PartitionWriter:
         name = self.topic.name
-        part = PART if self.topic.settings.owner == PART else ""
-        log = PlainJournalLog(self.partitions[number], exact=self.writers == "owner", part=part)
+        log: JournalLog
+        if self._own is not None and self.writers == "owner":
+            log = OwnedJournalLog(self.partitions[number], self._own)
+        else:
+            part = PART if self.topic.settings.owner == PART else ""
+            log = PlainJournalLog(self.partitions[number], exact=self.writers == "owner", part=part)
         keys = KeyIndex(self.log, name, number, now=self._clock.now_ms)
         return PartitionWriter(
             log, partition=number, keys=keys, by=self.by, name=f"{name}-{number}", max_record=self.topic.settings.max_record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -27,6 +27,7 @@ from headwater.log.layout import decode_headers
 from headwater.log.record import Bounds, Record, Topic
 
 T = TypeVar("T")
+_NEAR = 50  # records that an event loop may let the cache read
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
 _SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups, and each of them scans less
 _FEW = 1000  # records that are quicker to read one by one than to scan for
@@ -60,7 +61,10 @@ class JournalPartition:
         *,
         settings: JournalSettings,
         limits: CacheLimits | None = None,
+        quick: bool = False,
     ) -> None:
+        """`quick`: the log and the store are files of this machine."""
+        self.quick = quick
         self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
         self._limits, self._claimed = limits, has_claims(log, topic)
         self._copy: PartitionStore | None = None
@@ -106,7 +110,17 @@ class JournalPartition:
     def view(self) -> Iterator[PartitionView | None]:
         """The copy at one moment; None where there is none."""
         copy = self.copy()
-        with nullcontext() if copy is None else copy.view() as view:
+        if copy is None:
+            yield None
+            return
+        with ExitStack() as stack:
+            view: PartitionView | None
+            try:
+                view = stack.enter_context(copy.view())
+            except Differs:
+                if self.bounds().start > 0:
+                    raise
+                view = None  # of another topic of this name: this one's log holds everything
             yield view
 
     def viewed(self, call: Callable[[PartitionView | None], T]) -> T:
@@ -124,6 +138,12 @@ class JournalPartition:
         """How far the partition is copied."""
         copy = self.copy()
         return NOTHING_COPIED if copy is None else copy.pointer()
+
+    @property
+    def warm(self) -> bool:
+        """Whether a small read finds everything in memory or in an open file of this machine: an event loop may do it."""
+        cache = self._cache
+        return self.quick and cache is not None and self._copy is not None and self.end() - cache.end <= _NEAR
 
     # -- both -------------------------------------------------------------------------------------------------
 
@@ -182,7 +202,10 @@ class JournalPartition:
         actions = TailActions()
         if known.since > start:
             cache.counts.limited += 1
-            actions.extend(self._dropped(cache, key, start, min(known.since, end), pointer.epoch))
+            scanned = self._dropped(cache, key, start, min(known.since, end), pointer.epoch)
+            actions.extend(scanned)
+            if known.since <= end:
+                cache.fill(key, start, known, scanned)
         actions.extend(known.actions.between(known.since, end))
         if known.until < end:
             cache.counts.behind += 1

@@ -39,6 +39,7 @@ MOST_HEADS = 100_000
 _MOST_CALLS = 65_536  # the guard of another process is shown no more records
 _OTHER_SIZE = 5000  # bytes: about the most that an action without events takes
 _MOST_BEHIND = 10_000  # records: it is quicker to look at the journals that are asked for than to read more
+_APPENDS = (PlainDraft, AppendDraft)
 _NO_HEADERS: tuple[Header, ...] = ()
 _Call = tuple[Draft, Condition, "asyncio.Future[Outcome]"]
 
@@ -49,9 +50,14 @@ class JournalLog(Protocol):
     generation: str
     exact: bool
     """False where others append without being seen: events bring their numbers, and nothing can be expected."""
+    alone: bool
+    """Nobody else's records count from the last `prepare` on, so that a guard and a look at the end are not needed."""
+
+    def prepare(self) -> bool:
+        """Own the partition, where that is needed. True: it is owned anew, and what was known of it may be old. Errors: `NotOwner`."""
 
     def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
-        """As `Log.append` or `Writer.append`."""
+        """As `Log.append` or `Writer.append`. Raises `ClaimLost` where nothing was appended and the partition is to be owned again."""
 
     def end(self) -> int:
         """The durable end."""
@@ -63,11 +69,21 @@ class JournalLog(Protocol):
         """The last number of a journal below an offset; 0: there is no such journal. Errors: of the log and the store."""
 
 
+_Place = tuple[int, int, int]
+"""What a record answers: the index of its call, and the numbers of its events; 0 and the number up to which it deletes for others."""
+
+
 class _Numbered(NamedTuple):
     records: list[Record]
-    placed: list[tuple[int, Appended | ActionPlaced]]  # by the index of the call: its answer, without the offset
+    placed: list[_Place]
     outcomes: list[Outcome]
     changed: dict[str, int]
+    same: list[tuple[int, int]]
+    """Calls that repeat another one of the batch, under the same idempotency key."""
+
+
+class ClaimLost(Exception):
+    """Another process has claimed the partition. Nothing was appended."""
 
 
 class _Renumber(Exception):
@@ -129,7 +145,7 @@ class PartitionWriter(CommitThread[_Call]):
         waiting = self._queue[:_MOST_CALLS]
         size = 0
         for count, (draft, _, _) in enumerate(waiting):
-            size += draft.size if isinstance(draft, PlainDraft | AppendDraft) else _OTHER_SIZE
+            size += draft.size if isinstance(draft, _APPENDS) else _OTHER_SIZE
             if size > MOST_BYTES and count:
                 del waiting[count:]
                 break
@@ -151,14 +167,19 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _written(self, waiting: Sequence[_Call]) -> list[Outcome]:
         while True:
+            if self._log.prepare():
+                self._reset()
             known = self._caught_up()
             numbered = self._number(waiting, known)
             if not numbered.records:
                 return numbered.outcomes
             try:
                 guard = Guard(known, partial(self._see, numbered.changed), self._log.generation)
-                offsets = self._log.append(numbered.records, guard if self._log.exact else None)
+                offsets = self._log.append(numbered.records, guard if self._log.exact and not self._log.alone else None)
             except _Renumber:
+                continue
+            except ClaimLost:
+                self._reset()
                 continue
             except (BadBounds, OffsetGone):  # too much was appended since: look at the journals anew
                 self._reset()
@@ -167,6 +188,8 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _caught_up(self) -> int:
         """Let everything durable count, so that no caller is refused because of what was long ago; returns the end."""
+        if self._log.alone and self._known is not None:
+            return self._known
         end, known = self._log.end(), self._known
         if known is None or not known <= end <= known + _MOST_BEHIND or not self._log.exact:
             self._reset()
@@ -211,14 +234,10 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _answered(self, numbered: _Numbered, offsets: Sequence[int]) -> list[Outcome]:
         outcomes, lasts, partition = numbered.outcomes, self._lasts, self._partition
-        for (index, answer), offset in zip(numbered.placed, offsets, strict=True):
-            if type(answer) is Appended:
-                outcomes[index] = Appended(answer.first, answer.last, partition, offset)
-            else:
-                outcomes[index] = ActionPlaced(partition, offset, answer.to)  # type: ignore[union-attr]
-        for index, first in enumerate(outcomes):
-            if type(first) is _Same:
-                outcomes[index] = _again(outcomes[first.index])
+        for (index, first, last), offset in zip(numbered.placed, offsets, strict=True):
+            outcomes[index] = Appended(first, last, partition, offset) if first else ActionPlaced(partition, offset, last)
+        for index, same in numbered.same:
+            outcomes[index] = _again(outcomes[same])
         for id, last in numbered.changed.items():
             lasts.pop(id, None)
             if last >= 0:
@@ -234,7 +253,8 @@ class PartitionWriter(CommitThread[_Call]):
     def _number(self, waiting: Sequence[_Call], known: int) -> _Numbered:
         """The records of the calls, numbered by what is known below `known`, and the outcome of calls that write none."""
         records: list[Record] = []
-        placed: list[tuple[int, Appended | ActionPlaced]] = []
+        placed: list[_Place] = []
+        repeated: list[tuple[int, int]] = []
         outcomes: list[Outcome] = [None] * len(waiting)
         changed: dict[str, int] = {}  # the last number; -1 - n: it is not known, and the batch has given n
         lasts, ending, exact = self._lasts, self._ending, self._log.exact
@@ -245,13 +265,16 @@ class PartitionWriter(CommitThread[_Call]):
             if last is None:
                 last = lasts.get(id, -1)
             try:
-                if not isinstance(draft, PlainDraft | AppendDraft):
+                if not isinstance(draft, _APPENDS):
                     self._number_other(draft, index, records, placed, changed=changed, known=known, last=last)
                     continue
                 own = _NO_HEADERS
                 if condition is not ALWAYS:
                     if condition.key:
                         same = self._same(draft, condition, pending, known)
+                        if isinstance(same, int):
+                            repeated.append((index, same))
+                            continue
                         if same is not None:
                             outcomes[index] = same
                             continue
@@ -281,19 +304,19 @@ class PartitionWriter(CommitThread[_Call]):
                     raise TooLarge(f"An Append of {draft.size} bytes is too large.", hint=f"Append less at once: {self._max_record} bytes.")
                 records.append(draft.record(first, ending, own))
                 changed[id] = after
-                placed.append((index, Appended(first, newest, 0, 0)))
+                placed.append((index, first, newest))
                 if condition.key:
                     pending[id, condition.key] = (condition.digest, index)
             except HeadwaterError as error:
                 outcomes[index] = error
-        return _Numbered(records, placed, outcomes, changed)
+        return _Numbered(records, placed, outcomes, changed, repeated)
 
     def _number_other(
         self,
         draft: DeleteDraft | PurgeDraft | MarkDraft,
         index: int,
         records: list[Record],
-        placed: list[tuple[int, Appended | ActionPlaced]],
+        placed: list[_Place],
         *,
         changed: dict[str, int],
         known: int,
@@ -303,7 +326,7 @@ class PartitionWriter(CommitThread[_Call]):
         id = draft.id
         if type(draft) is MarkDraft:
             records.append(write_record(id, Mark(draft.mark, *self._by)))
-            placed.append((index, ActionPlaced(0, 0)))
+            placed.append((index, 0, 0))
             return
         if last < 0:
             last = self._load(id, known, last)
@@ -313,11 +336,11 @@ class PartitionWriter(CommitThread[_Call]):
         if type(draft) is DeleteDraft:
             to = min(draft.to, last)
             records.append(write_record(id, Delete(to, *self._by)))
-            placed.append((index, ActionPlaced(0, 0, to)))
+            placed.append((index, 0, to))
             changed[id] = last
         else:
             records.append(write_record(id, Purge(*self._by)))
-            placed.append((index, ActionPlaced(0, 0)))
+            placed.append((index, 0, 0))
             changed[id] = 0
 
     def _load(self, id: str, known: int, given: int) -> int:
@@ -327,13 +350,13 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _same(
         self, draft: PlainDraft | AppendDraft, condition: Condition, pending: dict[tuple[str, str], tuple[str, int]], known: int
-    ) -> Outcome:
-        """The answer of the call that came first under this key; None: this is the first."""
+    ) -> Appended | int | None:
+        """The answer of the call that came first under this key, or its index in the batch; None: this is the first."""
         under_way = pending.get((draft.id, condition.key))
         if under_way is not None:
             if under_way[0] != condition.digest:
                 raise key_reused(draft.id, condition.key)
-            return _Same(under_way[1])
+            return under_way[1]
         found = self._keys.answer(draft.id, condition.key, condition.digest, known)
         return None if found is None else Appended(found.first, found.last, self._partition, found.offset, True)
 
@@ -343,13 +366,6 @@ def _not_exact(id: str) -> NotOwner:
         f"Journal {id!r:.60} is written by others, too, without claims: its last number is not certain.",
         hint="Give every event its number (seq_nr) and no `expected`, or create a topic of headwater's own.",
     )
-
-
-class _Same(Exception):
-    """Stands for the outcome of another call of the batch, under the same idempotency key."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
 
 
 def _again(outcome: Outcome) -> Outcome:

@@ -7,11 +7,12 @@ pointer stands, and a task that another one has overtaken does nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import msgspec
 
-from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, UnreadableRecord
+from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, TaskFailed, Unavailable, UnreadableRecord
 from headwater.journal.change import Pointer
 from headwater.journal.claims import has_claims
 from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
@@ -73,7 +74,7 @@ def copy_partition(
     records: int = RECORDS,
     max_bytes: int = BYTES,
 ) -> PartitionOutcome:
-    """Copy what the store lacks, change by change. Every error of ours becomes the outcome's `problem`; what lies before is copied.
+    """Copy what the store lacks, change by change. Every error becomes the outcome's `problem`; what lies before is copied.
 
     `stopped` is asked between two changes.
     """
@@ -85,6 +86,11 @@ def copy_partition(
         copying.run(found, stopped)
     except HeadwaterError as error:
         problem = problem_of(error)
+    except OSError as error:
+        problem = PartitionProblem(code=Unavailable.code, message=str(error), hint="It is tried again.")
+    except Exception as error:  # a fault of ours: it must not keep the other partitions
+        logging.getLogger("headwater.journal").exception("%s/%d cannot be copied", task.topic, task.partition)
+        problem = PartitionProblem(code=TaskFailed.code, message=f"{type(error).__name__}: {error}", hint="See the log messages.")
     return PartitionOutcome(
         topic=task.topic,
         partition=task.partition,

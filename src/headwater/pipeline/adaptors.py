@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import TYPE_CHECKING, Any
 
 from headwater.core.errors import UnknownAdaptor
@@ -32,19 +33,25 @@ OTHERWISE = {  # what people type instead
 }
 
 
+@cache
+def _installed() -> EntryPoints:
+    """The entry points of all adaptors, read once: each reading opens a file of every package that is installed."""
+    return entry_points(group=GROUP)
+
+
 def names() -> list[str]:
     """Every adaptor that is installed."""
-    return sorted({one.name for one in entry_points(group=GROUP)})
+    return sorted({one.name for one in _installed()})
 
 
 def built_in() -> dict[str, str]:
     """The adaptors of headwater itself by name, each as `module:function`."""
-    return {one.name: one.value for one in entry_points(group=GROUP) if one.value.startswith("headwater.")}
+    return {one.name: one.value for one in _installed() if one.value.startswith("headwater.")}
 
 
 def find(name: str) -> Callable[..., Adaptor]:
     """The function that makes this adaptor. Errors: `UnknownAdaptor` with the name that was probably meant."""
-    for one in entry_points(group=GROUP, name=name):
+    for one in _installed().select(name=name):
         found: Callable[..., Adaptor] = one.load()
         return found
     near = OTHERWISE.get(name.lower()) or next(iter(get_close_matches(name, names(), 1)), None)

@@ -7,9 +7,18 @@ import contextlib
 import logging
 import signal
 import sys
+from collections.abc import Awaitable, Callable
+from weakref import WeakKeyDictionary
 
+import msgspec
+
+from headwater.client.journal_performer import JournalPerformer
+from headwater.client.local import LocalLog
 from headwater.core.clock import Clock, SystemClock
+from headwater.core.errors import HeadwaterError
 from headwater.core.settings import Settings
+from headwater.journal.loop import LOOK
+from headwater.journal.names import is_journal_topic
 from headwater.journal.replicator_process import order
 from headwater.journal.settings import JOURNAL_SECTION
 
@@ -18,11 +27,38 @@ _LIVED = 10.0  # seconds of life after which a dead one is started again at once
 _PATIENCE = 10.0  # seconds between SIGTERM and SIGKILL: a change under way ends within them
 
 
-class ReplicatorChild:
-    """Keeps one process running. Belongs to one event loop. The end of this process ends it, too: its standard input closes."""
+_children: WeakKeyDictionary[JournalPerformer, ReplicatorChild] = WeakKeyDictionary()
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
-        self._settings, self._clock = settings, clock or SystemClock()
+
+async def opens(performer: JournalPerformer, log: LocalLog) -> None:
+    """Start a replicator for the server's directory, as soon as that has a topic of journals."""
+    settings = msgspec.structs.replace(performer.settings, data=performer.settings.data.absolute())
+    prefixes = JOURNAL_SECTION.of(settings).prefixes
+
+    async def needed() -> bool:
+        try:
+            return await log.work(lambda opened: any(is_journal_topic(name, prefixes) for name in opened.topic_names()))
+        except HeadwaterError:  # brokers that do not answer now may do so at the next look
+            return False
+
+    child = _children[performer] = ReplicatorChild(settings, needed=needed)
+    child.start()
+
+
+async def closes(performer: JournalPerformer, log: LocalLog) -> None:
+    """End the replicator, and finish the calls under way."""
+    child = _children.pop(performer, None)
+    if child is not None:
+        await child.end()
+    await performer.aclose()
+
+
+class ReplicatorChild:
+    """Keeps one process running, once it is `needed`. Belongs to one event loop. The end of this process ends it, too: its standard input
+    closes."""
+
+    def __init__(self, settings: Settings, *, needed: Callable[[], Awaitable[bool]] | None = None, clock: Clock | None = None) -> None:
+        self._settings, self._needed, self._clock = settings, needed, clock or SystemClock()
         self._process: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
         self.deaths = 0
@@ -52,6 +88,8 @@ class ReplicatorChild:
                 await keeping
 
     async def _keep(self) -> None:
+        while self._needed is not None and not await self._needed():
+            await self._clock.sleep(LOOK)
         early = 0
         while True:
             began = self._clock.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -40,10 +41,16 @@ class Components:
 
     def __init__(self) -> None:
         self._structs: dict[str, type] = {}
+        self._known: dict[Any, dict[str, Any]] = {}
         self.schemas: dict[str, Any] = {}
 
     def of(self, kind: Any) -> dict[str, Any]:
         """The schema of a type; structs inside it become components."""
+        if kind not in self._known:  # most answers can be the same problems
+            self._known[kind] = self._looked_at(kind)
+        return deepcopy(self._known[kind])
+
+    def _looked_at(self, kind: Any) -> dict[str, Any]:
         (schema,), found = msgspec.json.schema_components([kind], ref_template=_REF)
         for struct in _structs(kind):
             known = self._structs.setdefault(struct.__name__, struct)

@@ -208,10 +208,11 @@ class CaseJournals:
                     assert [label_of(row) for row in rows] == list(labels), (way, copied)
                 head = reader.joined(id, end).head
                 assert (None if head is None else head.last) == pointer, (way, copied)
-        if end and readers[_HIT].cache is not None:
-            assert readers[_HIT].cache.counts.miss == 0
-            assert readers[_MISS].cache is not None
-            assert readers[_MISS].cache.counts.miss > 0 or not numbers
+        hits, misses = readers[_HIT].cache, readers[_MISS].cache
+        if end and hits is not None:
+            assert misses is not None
+            assert hits.counts.miss == 0
+            assert misses.counts.miss > 0 or not numbers
 
     def fails(self, id: str, kind: type[Exception], *, duplicates: Duplicates = "first") -> None:
         """Every reader of a journal gets this error, whatever is replicated."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -185,16 +183,3 @@ def test_a_queue_for_tests_of_plain_code() -> None:
         test.queue.claim(wait="0s")
         test.advance("61s")
         test.assert_put("held", timeout_counter=1)
-
-
-def test_queues_for_tests_need_neither_pytest_nor_hypothesis() -> None:
-    program = (
-        "import sys\n"
-        "sys.modules['pytest'] = sys.modules['hypothesis'] = None\n"
-        "from headwater.testing import blocking_queue_for_tests\n"
-        "with blocking_queue_for_tests('pages') as test:\n"
-        "    test.queue.put('k', 1)\n"
-        "    print(test.assert_put('k', 1).status)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert ran.stdout == "W\n", ran.stderr

@@ -161,6 +161,8 @@ def test_a_key_like_nothing_known_points_to_the_list(tmp_path: Path, write) -> N
     [
         ('[server]\nport = "8420"', "whole number", "port = 8420"),
         ("[server]\nport = true", "whole number", "port = 8420"),
+        ("[journal]\nreplicate = 1", "true or false", "replicate = true"),
+        ('[journal]\nreplicate = "true"', "true or false", "replicate = true"),
         ("[server]\nport = 70000", "from 0 to 65535", "port = 8420"),
         ("[server]\nport = -1", "from 0 to 65535", "port = 8420"),
         ("[server]\nhost = 1", "text in quotes", 'host = "127.0.0.1"'),
@@ -327,3 +329,15 @@ def test_what_is_shown_can_be_written_back(tmp_path: Path) -> None:
 
 def test_an_origin_reads_well() -> None:
     assert [str(Origin("default")), str(Origin("flag", "--port"))] == ["default", "--port"]
+
+
+def test_a_truth_is_read_from_the_file_and_from_variables(tmp_path: Path) -> None:
+    def replicate(environ: dict[str, str]) -> object:
+        return {key: value for key, value, _ in load(cwd=tmp_path, environ=environ).shown()}["journal.replicate"]
+
+    assert replicate({}) is True
+    (tmp_path / "headwater.toml").write_text("[journal]\nreplicate = false\n")
+    assert replicate({}) is False
+    assert replicate({"HEADWATER_JOURNAL__REPLICATE": "true"}) is True
+    with pytest.raises(BadConfig, match="true or false"):
+        load(cwd=tmp_path, environ={"HEADWATER_JOURNAL__REPLICATE": "yes"})

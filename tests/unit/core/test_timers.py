@@ -154,22 +154,22 @@ class CountingClock(ManualClock):
         return super().call_later(seconds, call)
 
 
-async def test_a_hundred_thousand_timers_need_few_alarms_and_no_memory_once_cancelled() -> None:
+async def test_thousands_of_timers_need_few_alarms_and_no_memory_once_cancelled() -> None:
     clock = CountingClock()
     timers, made = Timers(clock), []
     now = clock.now_ms()
-    dates = list(range(100_000))
+    dates = list(range(20_000))
     random.Random(1).shuffle(dates)
     set_ = [timers.at(now + 1000 + date % 7, lambda date=date: made.append(date % 7)) for date in dates]
     assert clock.alarms < 100  # a new one only for what is earlier than all before
     for timer in set_[: len(set_) * 9 // 10]:
         timer.cancel()
-    assert len(timers) == 10_000
-    assert len(timers._heap) <= 20_001
+    assert len(timers) == 2000
+    assert len(timers._heap) <= 4001
     clock.advance(2)
     while timers:
         await asyncio.sleep(0)
-    assert len(made) == 10_000
+    assert len(made) == 2000
     assert made == sorted(made)
 
 

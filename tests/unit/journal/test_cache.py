@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headwater.journal.action import Append, Mark
+from headwater.journal.actions import TailActions
 from headwater.journal.cache import CachedTail, CacheLimits, HeadCache
 from headwater.journal.event import RESERVED
 from headwater.journal.wire import read_record, write_record
@@ -100,6 +101,26 @@ def test_a_stretch_that_is_copied_is_not_read() -> None:
     cache.restart(5, 0)
     assert (cache.end, len(cache)) == (5, 0)
     assert known(cache.tail(b"a", 5, 6)) == (5, 5, [])
+
+
+def test_what_a_scan_has_found_is_kept() -> None:
+    cache = cache_of("abcab", journals=2, drop=0.0)  # c is dropped
+    before = cache.tail(b"c", 0, 5)
+    assert known(before) == (3, 5, [])
+    found = TailActions()
+    found.add(read_record(record(2, "c")))  # type: ignore[arg-type]
+    cache.fill(b"c", 0, before, found)
+    assert known(cache.tail(b"c", 0, 5)) == (0, 5, [2])
+    assert known(cache.tail(b"a", 0, 5))[0] > 0  # one had to go
+    cache.add([record(5, "c")], 6)
+    assert known(cache.tail(b"c", 0, 6)) == (0, 6, [2, 5])
+    cache.fill(b"c", 0, before, TailActions())  # too late: another thread was first
+    assert known(cache.tail(b"c", 0, 6)) == (0, 6, [2, 5])
+    unknown = cache.tail(b"new", 0, 6)
+    cache.fill(b"new", 0, unknown, TailActions())
+    assert known(cache.tail(b"new", 0, 6)) == (0, 6, [])
+    cache.forget(5)
+    assert len(cache) == 0
 
 
 def test_a_record_that_cannot_be_decoded_belongs_to_its_journal() -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.unit.journal.partitions import TOPIC, Ground
 
+from headwater.cluster import OwnedPartition
 from headwater.core.clock import SystemClock
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, Fenced, NotOwner, OutcomeUnknown
 from headwater.journal.append_draft import plain_draft
-from headwater.journal.open_topic import OpenTopic
+from headwater.journal.idempotency import KeyIndex
+from headwater.journal.open_topic import OpenTopic, OwnedJournalLog
+from headwater.journal.partition_writer import PartitionWriter
 from headwater.journal.settings import JournalSettings
 from headwater.journal.sqlite import SqliteJournalStore
-from headwater.journal.topics import JournalTopics
+from headwater.journal.topics import PART, JournalTopics
 from headwater.journal.write import Appended
+from headwater.log import Guard, Record, Writer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.partitioner import partition_for
 
@@ -34,3 +40,74 @@ async def test_journals_have_their_partition_and_its_writer(tmp_path: Path) -> N
             opened.place("")
         await opened.aclose()
         await opened.aclose()
+
+
+class FakeWriter:
+    """A Writer of which the next append fails as a test says."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self.failures: list[Exception] = []
+
+    def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> Sequence[int]:
+        assert guard is None
+        if self.failures:
+            raise self.failures.pop(0)
+        return self._ground.log.append(TOPIC, 0, records, part=PART)
+
+
+class FakeOwned(OwnedPartition):
+    lost = False
+
+    def __init__(self, ground: Ground) -> None:
+        self.writer = FakeWriter(ground)  # type: ignore[assignment]
+        self.renewed = self.released = 0
+        self.taken = False
+
+    def renew(self) -> Writer:
+        self.renewed += 1
+        if self.taken:
+            raise Fenced("Another process is the owner by now.")
+        return self.writer
+
+    def release(self) -> None:
+        self.released += 1
+
+
+@pytest.mark.anyio
+async def test_a_partition_is_owned_and_claimed_again_after_what_is_not_known(tmp_path: Path) -> None:
+    ground, owned = Ground(tmp_path), list[FakeOwned]()
+
+    def own(topic: str, number: int) -> OwnedPartition:
+        if len(owned) == 3:
+            raise NotOwner("Another one is.", address="http://other")
+        owned.append(FakeOwned(ground))
+        return owned[-1]
+
+    keys = KeyIndex(ground.log, TOPIC, 0, now=SystemClock().now_ms)
+    writer = PartitionWriter(OwnedJournalLog(ground.partition, own), partition=0, keys=keys)
+
+    async def append() -> int:
+        appended = await writer.write(plain_draft("a", 1))
+        assert isinstance(appended, Appended)
+        return appended.first
+
+    assert [await append(), await append(), len(owned)] == [1, 2, 1]
+    ground.append("a", 3)  # written under way, and counted by a claim
+    owned[0].writer.failures = [OutcomeUnknown("Nobody knows.")]  # type: ignore[attr-defined]
+    with pytest.raises(OutcomeUnknown):
+        await append()
+    assert [await append(), owned[0].renewed] == [4, 1]
+    owned[0].writer.failures = [Fenced("Another claim.")]  # type: ignore[attr-defined]
+    ground.append("a", 5)
+    assert [await append(), owned[0].released, len(owned)] == [6, 1, 2]
+    owned[1].lost = True
+    assert [await append(), owned[1].released, len(owned)] == [7, 1, 3]
+    owned[2].writer.failures, owned[2].taken = [OutcomeUnknown("Nobody knows.")], True  # type: ignore[attr-defined]
+    with pytest.raises(OutcomeUnknown):
+        await append()
+    with pytest.raises(NotOwner, match="Another one is"):
+        await append()
+    assert owned[2].released == 1
+    await writer.aclose()
+    ground.close()

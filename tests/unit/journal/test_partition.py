@@ -64,8 +64,8 @@ def test_what_the_cache_has_dropped_is_scanned_for(ground: Ground) -> None:
     ground.partition = ground.opened()
     for id in "abc":
         ground.append(id, 1)
-    assert [ground.pointer(id) for id in "abc"] == [1, 1, 1]
-    assert counts(ground) == (1, 2, 0, 2, 0)
+    assert [ground.pointer(id) for id in "abbc"] == [1, 1, 1, 1]
+    assert counts(ground) == (1, 3, 0, 3, 0)  # what a scan has found takes the place of another
 
 
 def test_what_the_cache_has_not_read_is_scanned_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,23 @@ def test_a_store_with_the_copy_of_another_topic_of_this_name(ground: Ground) -> 
     ground.log.delete_topic(TOPIC, part=PART)
     ground.topic = ground.log.create_topic(TOPIC, part=PART)
     ground.partition = ground.opened()
+    assert ground.pointer("a") is None  # the log begins at 0: it holds everything
+    ground.append("a", 1)
+    ground.append("a", 2)
+    assert ground.read("a") == [(1, 0), (2, 1)]
+    ground.log.delete_before(TOPIC, 0, 1, part=PART)
     with pytest.raises(Differs):
+        ground.opened().joined("a", 2)
+
+
+def test_a_log_that_is_older_than_the_store(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.append("a", 2)
+    ground.copy()
+    ground.partition.end = lambda: 1  # type: ignore[method-assign]  # restored from a backup
+    with pytest.raises(Differs, match="ends at offset 1, and the store has copied it up to 1"):
         ground.pointer("a")
+    assert ground.partition.joined("a", None).head is not None
 
 
 def test_records_that_are_gone(ground: Ground) -> None:

@@ -214,3 +214,17 @@ def test_the_copy_is_the_same_for_every_split(
 def test_a_task_travels_as_json(ground: Ground) -> None:
     outcome = copy_partition(ground.log, ground.store, task(ground.topic(), 0))
     assert msgspec.json.decode(msgspec.json.encode(outcome), type=PartitionOutcome) == outcome
+
+
+@pytest.mark.parametrize(("error", "code"), [(OSError(5, "Input/output error"), "unavailable"), (ZeroDivisionError("x"), "task-failed")])
+def test_any_other_error_is_the_partitions_own(ground: Ground, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str) -> None:
+    topic = ground.topic()
+    ground.append(appended("a", 1))
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ground.log, "read", fail)
+    outcome = copy_partition(ground.log, ground.store, task(topic, 1))
+    assert outcome.problem is not None
+    assert (outcome.problem.code, outcome.problem.poison, outcome.pointer) == (code, False, -1)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from headwater.core.errors import BadInput, TooLarge
 from headwater.log.embedded.columns import encode_columns
@@ -52,7 +53,7 @@ shapes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(shapes.flatmap(lambda shape: st.lists(st.builds(Record, **shape), min_size=2, max_size=20)), st.integers(0, 2**40))
 def test_columns_of_records_give_the_bytes_of_records_one_by_one(batch: list[Record], now: int) -> None:
     one, other = encode_one_by_one(batch, now, 1 << 20), encode_by_columns(batch, now, 1 << 20)
@@ -99,7 +100,7 @@ def test_columns_leave_every_error_to_records_one_by_one(wrong: Record, place: i
 
 
 def test_a_batch_above_64_mib_is_left_to_records_one_by_one() -> None:
-    batch = [Record(b"k", bytes(1 << 20))] * 200
+    batch = [Record(b"k", bytes(1 << 20))] * 70
     assert encode_by_columns(batch, 5, 16 << 20) is None
     with pytest.raises(TooLarge, match="64 MiB"):
         encode(batch, now=5)

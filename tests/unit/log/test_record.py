@@ -85,18 +85,38 @@ OFFSET_CALLS: dict[str, Callable[[EmbeddedLog, Any], object]] = {
 }
 
 
-@pytest.fixture(params=["fresh", "in use"])
-def log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedLog]:
-    """A log with two records; one that has just been opened, and one whose partition is open: what is open is found by its number."""
-    with EmbeddedLog(tmp_path) as log:
-        log.create_topic("t", partitions=2)
-        log.append("t", 0, [Record(b"k", b"1"), Record(b"k", b"2")])
-        if request.param == "in use":
-            log.read("t", 0, 0)
-            yield log
-            return
-    with EmbeddedLog(tmp_path) as log:
+def filled(data: Path) -> EmbeddedLog:
+    log = EmbeddedLog(data)
+    log.create_topic("t", partitions=2)
+    log.append("t", 0, [Record(b"k", b"1"), Record(b"k", b"2")])
+    return log
+
+
+@pytest.fixture(scope="module")
+def in_use(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedLog]:
+    """A log with two records whose partition is open: what is open is found by its number. Every test finds it as it was."""
+    with filled(tmp_path_factory.mktemp("in-use")) as log:
+        log.read("t", 0, 0)
         yield log
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of a log with two records. Every test finds them as they were."""
+    filled(data := tmp_path_factory.mktemp("closed")).close()
+    return data
+
+
+@pytest.fixture(params=["fresh", "in use"])
+def log(request: pytest.FixtureRequest, in_use: EmbeddedLog, closed: Path) -> Iterator[EmbeddedLog]:
+    """A log with two records that refuses what a test asks: one that has just been opened, and one whose partition is open."""
+    if request.param == "in use":
+        yield in_use
+    else:
+        with EmbeddedLog(closed) as log:
+            yield log
+    assert [record.value for record in in_use.read("t", 0, 0)] == [b"1", b"2"]
+    assert in_use.bounds("t", 1).end == 0
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, True, False, "0", None, [0]])
@@ -123,11 +143,16 @@ def test_a_topic_is_text(log: EmbeddedLog, topic: Any) -> None:
             call()
 
 
-def test_numbers_of_numpy_are_whole_numbers(log: EmbeddedLog) -> None:
-    zero = np.int64(0)
-    assert log.append("t", zero, [Record(b"k", b"3")]) == range(2, 3)
-    assert [record.value for record in log.read("t", zero, zero + 1)] == [b"2", b"3"]
-    assert log.read_at("t", zero, np.array([2, 0])) == [log.read("t", 0, 2)[0], log.read("t", 0, 0)[0]]
+@pytest.mark.parametrize("again", [True, False], ids=["fresh", "in use"])
+def test_numbers_of_numpy_are_whole_numbers(tmp_path: Path, again: bool) -> None:
+    log, zero = filled(tmp_path), np.int64(0)
+    if again:
+        log.close()
+        log = EmbeddedLog(tmp_path)
+    with log:
+        assert log.append("t", zero, [Record(b"k", b"3")]) == range(2, 3)
+        assert [record.value for record in log.read("t", zero, zero + 1)] == [b"2", b"3"]
+        assert log.read_at("t", zero, np.array([2, 0])) == [log.read("t", 0, 2)[0], log.read("t", 0, 0)[0]]
 
 
 @pytest.mark.parametrize("timestamp", [np.True_, 2**63, -1, 1.5, "now"])

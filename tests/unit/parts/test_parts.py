@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -228,9 +229,9 @@ def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]
     assert any(callable(getattr(kind, operation.name, None)) for kind in classes)
 
 
-def places(operation: Operation[Any, Any]) -> list[str]:
-    """Where an operation of pipelines is written: as a constant of the table, a function, or a word in quotes."""
-    written = rf"^{operation.name.upper()}\b|def {operation.name}\(|['\"]{operation.name}['\"]"
+@cache
+def lines_of_operations() -> list[tuple[Path, str]]:
+    """Every line of the files in which operations of pipelines may be written."""
     folders = (
         "cli/pipeline*.py",
         "client/*.py",
@@ -241,7 +242,13 @@ def places(operation: Operation[Any, Any]) -> list[str]:
         "*.py",
     )
     files = {path for folder in folders for path in SRC.glob(folder) if not path.name.startswith(("wal", "journal"))}
-    found = [(path, line) for path in files for line in path.read_text().splitlines() if re.search(written, line)]
+    return [(path, line) for path in files for line in path.read_text().splitlines()]
+
+
+def places(operation: Operation[Any, Any]) -> list[str]:
+    """Where an operation of pipelines is written: as a constant of the table, a function, or a word in quotes."""
+    written = re.compile(rf"^{operation.name.upper()}\b|def {operation.name}\(|['\"]{operation.name}['\"]")
+    found = [(path, line) for path, line in lines_of_operations() if operation.name in line.lower() and written.search(line)]
     audit = r"_entry\(|note\(|_audited\(|case \""  # words of the audit are data
     kept = [(path, line) for path, line in found if not re.search(audit, line)]
     return sorted(f"{path.relative_to(SRC)}: {line.strip()}" for path, line in kept)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -50,12 +51,16 @@ def has(expression: CronExpression, wall: datetime) -> bool:
     return expression.has(wall.date()) and wall.hour in expression.hours and wall.minute in expression.minutes
 
 
-def ticks(zone: ZoneInfo, begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Moments, and what the clocks show: every minute; every second where clocks are put forward within a minute."""
-    moment, step = begin, timedelta(seconds=1) if zone.key == "Africa/Monrovia" else MINUTE
-    while moment < end:
-        yield moment, moment.astimezone(zone).replace(tzinfo=None, fold=0)
-        moment += step
+@cache
+def ticks(zone: ZoneInfo, begin: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
+    """Moments, and what the clocks show: every minute; every half minute where clocks are put forward at half a minute."""
+    step = timedelta(seconds=30) if zone.key == "Africa/Monrovia" else MINUTE
+    moments = [begin + number * step for number in range((end - begin) // step)]
+    walls = [moment.astimezone(zone) for moment in moments]
+    for before, wall in pairwise(walls):  # the walk knows the second at which the clocks are put forward or back
+        if before.utcoffset() != wall.utcoffset():
+            assert (wall.astimezone(UTC) - timedelta(seconds=1)).astimezone(zone).utcoffset() == before.utcoffset()
+    return [(moment, wall.replace(tzinfo=None, fold=0)) for moment, wall in zip(moments, walls, strict=True)]
 
 
 def runs(expression: CronExpression, zone: ZoneInfo, begin: datetime, end: datetime) -> list[datetime]:

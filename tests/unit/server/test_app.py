@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
+from tests.examples import examples
 
 from headwater.client.local import LocalLog, local_log
 from headwater.core.clock import SystemClock
@@ -113,7 +114,7 @@ types = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "OPTIONS", "PATCH", "BREW"]),
     path=st.lists(segments, max_size=5).map(lambda parts: "/" + "/".join(parts)),

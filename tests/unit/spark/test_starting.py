@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -148,3 +149,13 @@ class TestSession:
         assert fresh.range(5).count() == 5
         assert fresh.sparkContext.appName == "second"
         fresh.stop()
+
+
+def test_ending_java_where_none_was_started_does_nothing() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", "import sys; from headwater.spark.starting import end_java; end_java(); print('pyspark' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "False\n"

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import contextlib
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import Conflict, HeadwaterError, NotOwner, RegionNotFound
+from headwater.core.errors import Conflict, NotOwner, RegionNotFound
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.testing.faults import FailingFiles
 from headwater.wal.region import open_region
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import check_deletable, delete_region, leftover
@@ -62,28 +59,3 @@ async def test_an_interrupted_deletion_is_told_and_finished(tmp_path: Path) -> N
             create_region(log, TOPICS)
         assert delete_region(log, owners, TOPICS) == 0
         assert create_region(log, TOPICS)
-
-
-@pytest.mark.parametrize("forever", [False, True])
-async def test_a_deletion_that_fails_at_any_call_leaves_a_whole_region_or_what_the_next_one_removes(tmp_path: Path, forever: bool) -> None:
-    for at in count(1):
-        data = tmp_path / str(at)
-        with EmbeddedLog(data) as log:
-            await filled(log, LocalOwnership(log, data / "owners"))
-        files = FailingFiles()
-        with contextlib.suppress(HeadwaterError), EmbeddedLog(data, files=files) as log:
-            files.calls, files.fail_at, files.forever = 0, at, forever
-            delete_region(log, LocalOwnership(log, data / "owners", files=files), TOPICS)
-        with EmbeddedLog(data) as log:
-            owners = LocalOwnership(log, data / "owners")
-            if TOPICS.data in [topic.name for topic in log.topics()]:
-                region = await open_region(log, owners, TOPICS)
-                assert region.sequence_num(1) == 2
-                await region.close()
-                delete_region(log, owners, TOPICS)
-            elif leftover(log, TOPICS):
-                delete_region(log, owners, TOPICS)
-            assert create_region(log, TOPICS)
-        if not files.failed:
-            assert at > 5
-            return

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.core.errors import Rejected
@@ -45,7 +46,7 @@ def tables(folder: Path, batches: list[list[bytes]], *, text: bool) -> list[pa.T
         writer.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(20))
 @given(batches=_BATCHES)
 def test_text_makes_the_same_tables_as_messages(tmp_path: Path, batches: list[list[dict[str, Any]]]) -> None:
     lines = [[values.encode(document) for document in one] for one in batches]

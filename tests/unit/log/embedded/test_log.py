@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headwater.core.errors import AlreadyExists, BadInput, Conflict, Damaged, Fenced, NewerFormat, OutcomeUnknown, ReadOnly, WrongEngine
+from headwater.core.errors import AlreadyExists, BadInput, Conflict, Fenced, NewerFormat, OutcomeUnknown, ReadOnly, WrongEngine
 from headwater.core.period import Calendar
 from headwater.log.embedded.check import check, stats
 from headwater.log.embedded.log import EmbeddedLog
@@ -228,31 +228,6 @@ def test_the_sidecar_can_be_lost(log: EmbeddedLog, harm: str) -> None:
     assert not check(again.reader("t", 0)).damage
     again.append("t", 0, [record("more")])
     assert values(again)[-1] == b"more"
-
-
-def test_every_flipped_byte_is_reported_and_never_returned(log: EmbeddedLog) -> None:
-    log.create_topic("t")
-    for i in range(3):
-        log.append("t", 0, [record(f"{i}-{j}") for j in range(2)])
-    log.close()
-    path = folder(log) / segments(log)[0]
-    whole = path.read_bytes()
-    for at in range(len(whole)):
-        rotten = bytearray(whole)
-        rotten[at] ^= 0x10
-        path.write_bytes(rotten)
-        reader = open_at(log.data, read_only=True)
-        batch = at * 3 // len(whole)
-        damage = check(reader.reader("t", 0)).damage
-        assert damage[0].offset == 2 * batch
-        assert damage[0].file == str(path)
-        if batch:
-            assert [one.offset for one in reader.read("t", 0, 0)] == list(range(2 * batch))
-        with pytest.raises(Damaged, match="damaged at byte"):
-            reader.read("t", 0, 2 * batch)
-        with pytest.raises(Damaged):
-            list(reader.scan("t", 0, 2 * batch))
-        reader.close()
 
 
 def test_repair_cuts_out_what_is_damaged_and_keeps_it(log: EmbeddedLog) -> None:

@@ -77,7 +77,7 @@ def test_a_partition_without_marks_has_no_claim() -> None:
 
 
 def test_only_what_lies_behind_the_claim_is_read() -> None:
-    partition = plain(100_000)
+    partition = plain(20_000)
     epoch = partition.claim()
     partition.add(500, (EPOCH, mark(epoch)))
     claims = partition.claims()

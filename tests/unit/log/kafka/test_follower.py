@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from headwater.log.epochs import CLAIM, EPOCH, Epochs, epoch_at, mark
 from headwater.log.kafka.follower import Followed
@@ -36,7 +37,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(STEPS, st.integers(0, 30))
 def test_what_an_owner_was_acknowledged_for_every_fold_counts(steps: list[tuple[str, int]], start: int) -> None:
     """Also a fold that begins anywhere, because what lay before was deleted."""

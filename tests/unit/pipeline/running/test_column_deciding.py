@@ -17,6 +17,7 @@ import pytest
 from ground import gone, piped, prepared
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from headwater.core.errors import Rejected, Stopped
 from headwater.core.ids import random_id
@@ -295,7 +296,7 @@ def delivered(adaptor: CanWrite, decision: ColumnDecision, messages: list[Messag
     return decision, refused
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(chunks=_CHUNKS)
 def test_any_sequence_of_parts_has_one_schema_and_no_changed_value(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[list[dict[str, Any]]]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from headwater.core.errors import Fenced
 from headwater.log import Record
@@ -92,7 +93,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), values), min_size=1, max_size=20))
 def test_any_documents_keep_what_is_not_omitted(tmp_path_factory: pytest.TempPathFactory, documents: list[dict[str, Any]]) -> None:
     texts = [json.dumps(one).encode() for one in documents]

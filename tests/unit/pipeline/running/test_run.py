@@ -203,7 +203,9 @@ class Trickle(CanTail, frozen=True, kw_only=True):
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
         for n in range(cursor or 0, 12):
             yield Piece(position=n + 1, messages=[Message("t", {"_id": n}, Op.INSERT, 1)])
+        idle = threading.Event()
         while not stopped():
+            idle.wait(0.01)  # as a database's stream waits for changes: a busy source takes the processor from the sinks
             yield Piece(position=12)
 
 

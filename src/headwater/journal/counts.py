@@ -1,0 +1,45 @@
+"""The numbers of partitions that a Kafka topic has had. A topic that grew keeps its generation, and its older journals lie where the older
+number put them: readers look an id up by each number, older ones first.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.journal.discovery import JournalTopic
+from headwater.journal.store import JournalStore
+
+
+class PartitionCounts(msgspec.Struct, frozen=True):
+    """The numbers that were seen of one generation of a topic, in the order in which they were seen."""
+
+    generation: str
+    counts: tuple[int, ...]
+
+
+def partition_counts(store: JournalStore, topic: JournalTopic) -> tuple[int, ...]:
+    """The numbers of partitions that a topic has had, older ones first; its present one is the last."""
+    seen = _seen(store, topic)
+    return seen if seen and seen[-1] == topic.partitions else (*seen, topic.partitions)
+
+
+def note_count(store: JournalStore, topic: JournalTopic) -> bool:
+    """Keep the present number of partitions; whether it is new."""
+    seen = _seen(store, topic)
+    if topic.partitions in seen:
+        return False
+    noted = PartitionCounts(topic.generation, (*seen, topic.partitions))
+    store.set_setting(_setting(topic.name), msgspec.json.encode(noted).decode())
+    return True
+
+
+def _seen(store: JournalStore, topic: JournalTopic) -> tuple[int, ...]:
+    text = store.setting(_setting(topic.name))
+    if text is None:
+        return ()
+    noted = msgspec.json.decode(text, type=PartitionCounts)
+    return noted.counts if noted.generation == topic.generation else ()
+
+
+def _setting(topic: str) -> str:
+    return f"headwater/partitions/{topic}"

@@ -1,0 +1,110 @@
+"""Journals on a real Kafka: topics of ours have one owner who numbers events, and topics of others take events with their numbers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headwater.client.backend import Backend
+from headwater.client.journal import Journal, Journals
+from headwater.client.journal_performer import JournalPerformer
+from headwater.client.local import local_log
+from headwater.client.local_backend import LocalBackend
+from headwater.core.clock import SystemClock
+from headwater.core.errors import NotOwner, WrongExpected
+from headwater.core.settings import KafkaSettings, LogSettings, Settings
+from headwater.journal.action import Append
+from headwater.journal.event import Event, NumberedEvent, Payload, PayloadKind
+from headwater.journal.event_bodies import encode_events
+from headwater.journal.wire import write_record
+from headwater.log.epochs import EPOCH
+from headwater.testing.log_ground import PATIENCE, fresh
+
+pytestmark = [pytest.mark.service("kafka"), pytest.mark.anyio]
+
+
+@asynccontextmanager
+async def opened(kafka: str, data: Path, address: str = "") -> AsyncIterator[tuple[Backend, JournalPerformer]]:
+    settings = Settings(data=data, log=LogSettings(engine="kafka"), kafka=KafkaSettings(bootstrap=(kafka,)))
+    log = local_log(settings, data, SystemClock())
+    performer = JournalPerformer(log=log, settings=settings, address=address)
+    try:
+        yield LocalBackend(log, settings=settings, performers={"journal": performer}), performer
+    finally:
+        await performer.aclose()
+        await log.aclose()
+
+
+async def numbers(journal: Journal, **asked: Any) -> list[int]:
+    return [event.seq_nr async for event in journal.read(**asked)]
+
+
+async def test_the_owner_of_a_topic_numbers_its_events(kafka: str, tmp_path: Path) -> None:
+    name = fresh("bank")
+    async with opened(kafka, tmp_path) as (backend, _):
+        journals = Journals(backend)
+        made = await journals.create(name, partitions=2)
+        assert made.writers == "owner"
+        alice = journals(name)["alice"]
+        first = await alice.append({"n": 1}, {"n": 2}, expected=0)
+        assert (first.first, first.last) == (1, 2)
+        outcomes = await asyncio.gather(*(alice.append("x", expected=2) for _ in range(5)), return_exceptions=True)
+        assert sorted(type(one).__name__ for one in outcomes) == ["Appended", *["WrongExpected"] * 4]
+        assert await numbers(alice) == await numbers(alice, consistency="mark") == [1, 2, 3]
+        assert (await alice.delete(to=1)).to == 1
+        assert await numbers(alice) == [2, 3]
+        event = await anext(aiter(alice.read()))
+        assert dict(event.headers) == {}  # those of the log reach no user
+        async with opened(kafka, tmp_path / "other", "http://other:1") as (other, _):
+            theirs = Journals(other)(name)["alice"]
+            assert await numbers(theirs) == [2, 3]
+            with pytest.raises(NotOwner):
+                await theirs.append("y")
+    async with opened(kafka, tmp_path) as (backend, performer):
+        alice = Journals(backend)(name)["alice"]
+        assert (await alice.append("z", expected=3)).first == 4
+        with pytest.raises(WrongExpected):
+            await alice.append("z", expected=3)
+        log = (await performer.topics_open.find(name)).log
+        partition = performer.topics_open.known(name).place("alice")  # type: ignore[union-attr]
+        record = log.read(f"journal-{name}", partition, (await alice.mark()).offset or 0)[0]
+        assert EPOCH in dict(record.headers)
+
+
+async def test_a_topic_of_others_takes_events_with_their_numbers_alone(kafka: str, tmp_path: Path) -> None:
+    topic = fresh("journal-theirs")
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(PATIENCE)
+    theirs = Producer({"bootstrap.servers": kafka})
+
+    def produce(id: str, *sent: int) -> None:
+        kind, body = encode_events([NumberedEvent(number, Payload(PayloadKind.JSON, b"1")) for number in sent])
+        record = write_record(id, Append(sent[0], sent[-1], kind), value=body, headers=(("k", "v"),))
+        theirs.produce(topic, record.value, record.key, 0, headers=[(key, value) for key, value in record.headers])
+        theirs.flush(PATIENCE)
+
+    produce("a", 1, 2)
+    async with opened(kafka, tmp_path) as (backend, _):
+        journals = Journals(backend)
+        assert next(one.writers for one in await journals.list() if one.topic == topic) == "shared"
+        journal = journals(topic)["a"]
+        assert await numbers(journal) == [1, 2]
+        for call in (lambda: journal.append("x"), lambda: journal.append(Event("x", 3), expected=2)):
+            with pytest.raises(NotOwner, match="seq_nr"):
+                await call()
+        assert (await journal.append(Event("x", 3))).first == 3
+        produce("a", 4)
+        assert await numbers(journal) == [1, 2, 3, 4]
+        assert await journal.pointer() == 4
+        assert (await journal.delete(to=9)).to == 4
+        assert (await journal.append(Event("y", 5))).first == 5
+        assert await numbers(journal) == [5]
+        assert msgspec.structs.asdict((await journal.trail()).records[0])["first"] == 1
