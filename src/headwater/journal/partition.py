@@ -29,7 +29,7 @@ from headwater.log.record import Bounds, Record, Topic
 T = TypeVar("T")
 _NEAR = 50  # records that an event loop may let the cache read
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
-_SHARE = 4  # of what it lacks, so that a long tail is read within a few lookups, and each of them scans less
+_SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups, and each of them scans less
 _FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
