@@ -263,10 +263,10 @@ import pyarrow as pa
 from headwater.core.errors import BadInput
 from headwater.spark.tables import SparkTable
 
-class Journal(SparkTable):
+class Ledger(SparkTable):
     schema = pa.schema([("seq", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
     def __init__(self, name, options):
-        self.topic = "journal-" + name
+        self.topic = "ledger-" + name
     def rows(self, partition, batch, wanted):
         texts = batch.column("value").to_pylist()
         if b"rotten" in texts:
@@ -277,26 +277,26 @@ class Journal(SparkTable):
 
 
 @pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package, as it would be installed, that registers a table under the scheme `journal`."""
-    (tmp_path / "its_journal.py").write_text(PART)
-    info = tmp_path / "its_journal-1.0.dist-info"
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package, as it would be installed, that registers a table under the scheme `ledger`."""
+    (tmp_path / "its_ledger.py").write_text(PART)
+    info = tmp_path / "its_ledger-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: its-journal\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[headwater.spark.tables]\njournal = its_journal:Journal\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: its-ledger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[headwater.spark.tables]\nledger = its_ledger:Ledger\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
-@pytest.mark.usefixtures("journal")
+@pytest.mark.usefixtures("ledger")
 def test_a_table_that_a_part_registers_is_a_format(log: EmbeddedLog, tmp_path: Path) -> None:
-    log.create_topic("journal-bank")
-    log.append("journal-bank", 0, [Record(None, b"1"), Record(None, b"rotten", (("h", b""),)), Record(None, b"2")])
-    adaptor = headwater(str(tmp_path / "data"), topic="bank", format="journal", id="seq")
+    log.create_topic("ledger-bank")
+    log.append("ledger-bank", 0, [Record(None, b"1"), Record(None, b"rotten", (("h", b""),)), Record(None, b"2")])
+    adaptor = headwater(str(tmp_path / "data"), topic="bank", format="ledger", id="seq")
     found, bad, _ = changes(adaptor)
     assert [one.data.get("seq") for one in found] == [1, 1, None, 2, 2]
     assert found[0].data["at"] == {"$date": "1970-01-01T00:00:00.001Z"}
     assert (found[0].namespace, found[0].id) == ("bank", 1)
-    assert bad == {2: "Offset 1 of journal-bank, partition 0: A rotten event."}
+    assert bad == {2: "Offset 1 of ledger-bank, partition 0: A rotten event."}
     with pytest.raises(BadConfig, match="can only be read"):
         adaptor.check("sink", ALL)
 
