@@ -26,7 +26,7 @@ from headwater.core.errors import Conflict, Damaged
 from headwater.journal.apply import JournalUpdate, check_generation, due, journal_updates
 from headwater.journal.cassandra_note import PartitionNote, decode_note, encode_note, note_key
 from headwater.journal.cassandra_rows import StoredHead, before_of, head_values, row_values, same_life
-from headwater.journal.cassandra_view import HEAD_SEGMENTS, CassandraPartitionView, Tables
+from headwater.journal.cassandra_view import HEAD_SEGMENTS, CassandraPartitionView, JournalTables
 from headwater.journal.change import EventRow, PartitionChange, Pointer
 from headwater.journal.head import Head
 from headwater.journal.segment_jumps import Jumps, jumps_after, segments_between
@@ -55,7 +55,7 @@ class CassandraPartitionStore(PartitionStore):
     """As `PartitionStore`. One process at a time applies; others may read. A partition that kafka-journal has copied so far goes on
     from its pointer, whatever the topic's generation."""
 
-    def __init__(self, topic: str, partition: int, generation: str, tables: Tables, *, clock: Clock, segment_size: int) -> None:
+    def __init__(self, topic: str, partition: int, generation: str, tables: JournalTables, *, clock: Clock, segment_size: int) -> None:
         self.topic, self.partition, self.generation = topic, partition, generation
         self._tables, self._clock, self._segment_size = tables, clock, segment_size
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from headwater.journal.cassandra_view import Tables
+from headwater.journal.cassandra_view import JournalTables
 from headwater.store import Row
 
 
-class RecordingTables(Tables):
+class RecordingTables(JournalTables):
     """`answers`: statement and values to rows; what is not in it has none. `written`: names and values of writes, step by step."""
 
     def __init__(self, *, older: bool = False) -> None:
