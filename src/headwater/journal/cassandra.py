@@ -7,7 +7,7 @@ from pathlib import Path
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadInput
 from headwater.journal.cassandra_partition import CassandraPartitionStore
-from headwater.journal.cassandra_view import JournalTables
+from headwater.journal.cassandra_view import CassandraTables
 from headwater.journal.store import JournalStore
 from headwater.log.record import check_topic_name
 from headwater.store.cassandra.keyspace import Keyspace
@@ -32,7 +32,7 @@ class CassandraJournalStore(JournalStore):
     ) -> None:
         self._keyspace, self._clock, self._segment_size = keyspace, clock or SystemClock(), segment_size
         keyspace.migrate(TABLES)
-        self._tables = JournalTables(requests or Requests(keyspace, clock=self._clock), _STATEMENTS, older=True)
+        self._tables = CassandraTables(requests or Requests(keyspace, clock=self._clock), _STATEMENTS, older=True)
         self._tables.older = self._older()
 
     def topics(self) -> list[str]:

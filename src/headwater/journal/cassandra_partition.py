@@ -26,7 +26,7 @@ from headwater.core.errors import Conflict, Damaged
 from headwater.journal.apply import JournalUpdate, check_generation, due, journal_updates
 from headwater.journal.cassandra_note import PartitionNote, decode_note, encode_note, note_key
 from headwater.journal.cassandra_rows import StoredHead, before_of, head_values, row_values, same_life
-from headwater.journal.cassandra_view import HEAD_SEGMENTS, CassandraPartitionView, JournalTables
+from headwater.journal.cassandra_view import HEAD_SEGMENTS, CassandraPartitionView, CassandraTables
 from headwater.journal.change import EventRow, PartitionChange, Pointer
 from headwater.journal.head import Head
 from headwater.journal.segment_jumps import Jumps, jumps_after, segments_between
@@ -38,7 +38,7 @@ _MARGIN_US = 1_000_000  # by which kafka-journal's clock may be ahead of ours
 _ORIGIN = "headwater"
 
 
-class Position(msgspec.Struct, frozen=True):
+class CopyPosition(msgspec.Struct, frozen=True):
     """Where a partition stands: its pointer, its note, and when the pointer was written."""
 
     pointer: Pointer
@@ -55,14 +55,14 @@ class CassandraPartitionStore(PartitionStore):
     """As `PartitionStore`. One process at a time applies; others may read. A partition that kafka-journal has copied so far goes on
     from its pointer, whatever the topic's generation."""
 
-    def __init__(self, topic: str, partition: int, generation: str, tables: JournalTables, *, clock: Clock, segment_size: int) -> None:
+    def __init__(self, topic: str, partition: int, generation: str, tables: CassandraTables, *, clock: Clock, segment_size: int) -> None:
         self.topic, self.partition, self.generation = topic, partition, generation
         self._tables, self._clock, self._segment_size = tables, clock, segment_size
 
     def pointer(self) -> Pointer:
         return self.position().pointer
 
-    def position(self) -> Position:
+    def position(self) -> CopyPosition:
         """The pointer with its note. The note is read first: it is written before the pointer, and keeps the epochs of earlier ones."""
         tables = self._tables
         noted = tables.rows("setting", note_key(self.topic, self.partition))
@@ -76,10 +76,10 @@ class CassandraPartitionStore(PartitionStore):
             ) from error
         generation = note.generation if note else ""
         if not rows or rows[0][0] is None or (note is not None and note.clearing):
-            return Position(Pointer(-1, generation=generation, begun=note.unfinished(-1) if note else -1), note, there=False)
+            return CopyPosition(Pointer(-1, generation=generation, begun=note.unfinished(-1) if note else -1), note, there=False)
         offset, created, updated, written = rows[0]
         epoch, begun = (note.epoch(offset), note.unfinished(offset)) if note else (0, -1)
-        return Position(Pointer(offset, created or 0, updated or 0, generation, epoch, begun), note, there=True, written=written)
+        return CopyPosition(Pointer(offset, created or 0, updated or 0, generation, epoch, begun), note, there=True, written=written)
 
     @contextmanager
     def view(self) -> Iterator[PartitionView]:
@@ -133,7 +133,7 @@ class CassandraPartitionStore(PartitionStore):
 
     # -- the steps of a change --------------------------------------------------------------------------------
 
-    def _begin(self, change: PartitionChange, position: Position) -> PartitionNote:
+    def _begin(self, change: PartitionChange, position: CopyPosition) -> PartitionNote:
         note = position.note
         if note is None:
             # The first record that is ours is written at this moment's time: kafka-journal's writes before and after it sort around.
@@ -264,7 +264,7 @@ class CassandraPartitionStore(PartitionStore):
             yield self._tables.bound("delete_segment", time, id, self.topic, segment)
         yield self._tables.bound("delete_head", time, self.topic, raw.segment, id)
 
-    def _move_pointer(self, offset: int, note: PartitionNote, position: Position) -> None:
+    def _move_pointer(self, offset: int, note: PartitionNote, position: CopyPosition) -> None:
         now, time = self._clock.now_ms(), note.base + offset
         if position.there:
             request = self._tables.bound("move_pointer", time, offset, now, self.topic, self.partition)

@@ -28,7 +28,7 @@ OLDER_HEAD_SEGMENTS = 100
 _SEGMENTS = 32  # that are read at once
 
 
-class JournalTables:
+class CassandraTables:
     """The requests that views and changes have in common. `older`: heads may lie where an older kafka-journal has put them."""
 
     def __init__(self, requests: Requests, statements: Mapping[str, str], *, older: bool) -> None:
@@ -57,7 +57,7 @@ class JournalTables:
 class CassandraPartitionView(PartitionView):
     """The copy at the pointer that was read first. Errors of its calls: `Conflict` where changes have overtaken it; read again."""
 
-    def __init__(self, tables: JournalTables, topic: str, partition: int, pointer: Pointer, *, clearing: bool) -> None:
+    def __init__(self, tables: CassandraTables, topic: str, partition: int, pointer: Pointer, *, clearing: bool) -> None:
         self.pointer, self._tables, self._topic, self._partition = pointer, tables, topic, partition
         self._clearing = clearing
         self._ids: list[tuple[bytes, str]] | None = None

@@ -23,7 +23,7 @@ class PartitionActions:
 
     def __init__(self, store: PartitionStore) -> None:
         self.store = store
-        self.offsets = KeyOffsets(self)
+        self.offsets = CopiedOffsets(self)
 
     def key(self, id: str) -> KeyActions:
         """The actions on one journal."""
@@ -48,7 +48,7 @@ class PartitionActions:
         )
 
 
-class KeyOffsets:
+class CopiedOffsets:
     """How far the partition is copied."""
 
     def __init__(self, partition: PartitionActions) -> None:

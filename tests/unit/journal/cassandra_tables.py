@@ -1,15 +1,15 @@
-"""Tables that answer what a test tells them, and record what is written."""
+"""CassandraTables that answer what a test tells them, and record what is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from headwater.journal.cassandra_view import JournalTables
+from headwater.journal.cassandra_view import CassandraTables
 from headwater.store import Row
 
 
-class RecordingTables(JournalTables):
+class RecordingTables(CassandraTables):
     """`answers`: statement and values to rows; what is not in it has none. `written`: names and values of writes, step by step."""
 
     def __init__(self, *, older: bool = False) -> None:

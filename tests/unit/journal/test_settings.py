@@ -1,5 +1,3 @@
-"""What users set of journals."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -8,22 +6,30 @@ import pytest
 
 from headwater.core.config import load
 from headwater.core.errors import BadConfig
+from headwater.core.settings import Settings
 from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
 
 
-def read(folder: Path, text: str) -> JournalSettings:
+def _loaded(folder: Path, text: str) -> JournalSettings:
     (folder / "headwater.toml").write_text(text)
-    return JOURNAL_SECTION.of(load(environ={}, cwd=folder).settings)
+    return JOURNAL_SECTION.of(load(cwd=folder, environ={}).settings)
 
 
-def test_settings_have_defaults_and_are_read(tmp_path: Path) -> None:
-    usual = read(tmp_path, "")
-    assert (usual.partitions, usual.segment_size, usual.prefixes, usual.duplicates) == (0, 10_000, ("journal",), "first")
-    given = read(tmp_path, '[journal]\npartitions = 3\nprefixes = ["events"]\nduplicates = "last"\nkeep = "7d"\n')
-    assert (given.partitions, given.prefixes, given.duplicates, int(given.keep)) == (3, ("events",), "last", 7 * 86_400_000)
+def test_defaults_hold_without_a_section() -> None:
+    assert JOURNAL_SECTION.of(Settings()) == JournalSettings()
+    assert (JournalSettings().prefixes, JournalSettings().duplicates, JournalSettings().replicate) == (("journal",), "first", True)
 
 
-@pytest.mark.parametrize("text", ["segment_size = 1", 'duplicates = "none"', 'keep = "7"', "partition = 3"])
-def test_settings_that_are_none(tmp_path: Path, text: str) -> None:
+def test_every_setting_is_read(tmp_path: Path) -> None:
+    text = '[journal]\nreplicate = false\nround = "1s"\npartitions = 4\nsegment_size = 2\nsmall = 0\nkeep = "7d"\nprefixes = ["j", "k"]\n'
+    found = _loaded(tmp_path, text + 'duplicates = "fail"\n')
+    assert (found.replicate, int(found.round), found.partitions, found.segment_size, found.small) == (False, 1000, 4, 2, 0)
+    assert (int(found.keep), found.prefixes, found.duplicates) == (604_800_000, ("j", "k"), "fail")
+
+
+@pytest.mark.parametrize(
+    "line", ["segment_size = 1", "partitions = -1", "small = -2", 'keep = "7"', 'duplicates = "all"', "replicate = 1", "x = 1"]
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(BadConfig):
-        read(tmp_path, f"[journal]\n{text}\n")
+        _loaded(tmp_path, f"[journal]\n{line}\n")
