@@ -12,7 +12,7 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.journal_options import NOTHING_FOUND, Consistent, FailEmpty, JournalId, JournalTopic, cell, journal_at, topic_at
 from headwater.cli.output import Column, counted, print_json_line, print_table, visible
-from headwater.journal.position import Position
+from headwater.journal.position import FollowPosition
 from headwater.journal.read import check_range
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def follow(
 
     It prints what was appended: later deletes and purges take nothing back.
     """
-    Position.read(after or "")
+    FollowPosition.read(after or "")
     seen = 0
     with topic_at(at, topic) as journals, suppress(KeyboardInterrupt):  # Ctrl-C and SIGTERM are how it ends
         journals.pointers()  # an unknown topic is told before anything is printed

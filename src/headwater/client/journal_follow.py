@@ -10,14 +10,14 @@ from headwater.journal.change import EventRow
 from headwater.journal.claims import epochs_from, has_claims
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import event_rows
-from headwater.journal.position import Position
+from headwater.journal.position import FollowPosition
 from headwater.journal.requests import FollowJournals
 from headwater.log.record import Record
 
 
 async def follow(
     log: LocalLog, find: Callable[[str], Awaitable[OpenTopic]], request: FollowJournals
-) -> AsyncGenerator[tuple[str, EventRow, Position]]:
+) -> AsyncGenerator[tuple[str, EventRow, FollowPosition]]:
     """Journal, event and the position behind it, for ever. Events of one journal come in the order of the log.
 
     Deletes and Purges take nothing back: this is what was appended. Errors: `UnknownJournal`; `OffsetGone` for a position whose records

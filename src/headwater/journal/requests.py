@@ -13,7 +13,7 @@ from headwater.journal.bodies import AppendBody, BulkLine
 from headwater.journal.event import check_seq_nr
 from headwater.journal.idempotency import check_key
 from headwater.journal.names import check_id
-from headwater.journal.position import Position
+from headwater.journal.position import FollowPosition
 from headwater.journal.read import check_range
 from headwater.log.record import check_topic_name
 from headwater.wire.operation import DryRun, Request, described, placed
@@ -77,9 +77,9 @@ class FollowJournals(JournalsRequest, frozen=True, kw_only=True):
         self.wanted_tags()
         self.wanted_ids()
 
-    def position(self) -> Position:
+    def position(self) -> FollowPosition:
         """Where to begin. Errors: `BadInput`."""
-        return Position.read(self.after or self.last_event or "")
+        return FollowPosition.read(self.after or self.last_event or "")
 
     def wanted_tags(self) -> frozenset[str]:
         return _texts(self.tags, "tags")

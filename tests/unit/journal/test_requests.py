@@ -9,7 +9,7 @@ import pytest
 from headwater.core.errors import BadInput
 from headwater.journal import requests
 from headwater.journal.bodies import body_of
-from headwater.journal.position import Position
+from headwater.journal.position import FollowPosition
 
 A = {"topic": "bank", "id": "a"}
 
@@ -58,8 +58,8 @@ def test_if_match_is_the_last_number() -> None:
 
 def test_texts_are_listed_with_commas_or_as_json() -> None:
     request = requests.FollowJournals(topic="bank", tags="a,b", ids='["x,y"]', after="3", last_event="9")
-    assert (request.wanted_tags(), request.wanted_ids(), request.position()) == ({"a", "b"}, {"x,y"}, Position.read("3"))
-    assert requests.FollowJournals(topic="bank", last_event="9").position() == Position.read("9")
+    assert (request.wanted_tags(), request.wanted_ids(), request.position()) == ({"a", "b"}, {"x,y"}, FollowPosition.read("3"))
+    assert requests.FollowJournals(topic="bank", last_event="9").position() == FollowPosition.read("9")
     assert (requests.listed(None, "ids"), requests.listed({"b", "a"}, "ids")) == (None, '["a","b"]')
     for bad in ("abc", [1], 7):
         with pytest.raises(BadInput):
