@@ -12,7 +12,7 @@ from tools.reference import REFERENCE
 
 def test_the_examples_run(tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", (REFERENCE / "python.md").read_text(), re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     printed = ""
     for code in examples:
         ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -22,3 +22,4 @@ def test_the_examples_run(tmp_path: Path) -> None:
     assert "Bounds(start=0, end=2)" in printed
     assert "2 b'insert b'" in printed
     assert "build page:/about edited" in printed
+    assert "1 2\n2 {'type': 'deposit', 'eur': 50}" in printed

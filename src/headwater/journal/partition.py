@@ -254,7 +254,7 @@ class JournalPartition:
         pointer = self.pointer() if pointer is None else pointer
         if pointer.offset < 0 or pointer.generation not in ("", self.topic.generation):
             return
-        end = self.log.bounds(self.topic.name, self.number).end
+        end = self.end()
         if pointer.offset >= end:
             raise Differs(
                 f"The store has copied {self.topic.name}/{self.number} up to offset {pointer.offset}, and the log ends at {end}: "
