@@ -15,7 +15,7 @@ from headwater.journal.topics import PART
 from headwater.journal.write import MarkDraft
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Topic
-from headwater.testing.journal_cases_ground import CaseJournals, raw_append
+from headwater.testing.journal_cases_ground import CaseJournals, label_of, raw_append
 
 
 def _opened(data: Path, topic: Topic | None = None) -> CaseJournals:
@@ -106,6 +106,9 @@ def test_the_copy_of_another_topic_of_this_name_is_never_shown(tmp_path: Path) -
     _close(other)
     shutil.copytree(tmp_path / "one" / "store", tmp_path / "two" / "store")
     other = _opened(tmp_path / "two", other.topic)
+    assert [label_of(row) for row in other.rows("a")] == ["two"]  # the log holds everything of this one
+    other.append("a", 2)
+    other.log.delete_before(name, 0, 1, part=PART)
     with pytest.raises(Differs, match="earlier"):
         other.rows("a")
     _close(other)

@@ -73,6 +73,7 @@ class CaseJournals:
         self.log, self.store, self.twice, self.exact = log, store, twice, exact
         self.topic = log.create_topic(f"journal-{uuid.uuid4().hex[:12]}", partitions=partitions, part=PART)
         self.settings = JournalSettings()
+        self._clock, self._time = SystemClock(), 0
         self._runner = asyncio.Runner()
         self._open = self._opened()
 
@@ -114,8 +115,12 @@ class CaseJournals:
         return self._placed(MarkDraft(id, mark))
 
     def raw(self, *records: Record, partition: int = 0) -> None:
-        """Append records past the journals' writer, as others do."""
+        """Append records past the journals' writer, as others do. Each has a millisecond of its own: the tables of kafka-journal hold one
+        row for each number and millisecond."""
         for record in records:
+            if record.timestamp is None:
+                self._time = max(self._time + 1, self._clock.now_ms())
+                record = msgspec.structs.replace(record, timestamp=self._time)
             self.log.append(self.topic.name, partition, [record, record] if self.twice else [record], part=PART)
 
     def _placed(self, asked: Draft) -> ActionPlaced | None:
