@@ -26,7 +26,7 @@ from headwater.journal.verify import verify_topic
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.clock import ManualClock
 
-KILLS = int(os.environ.get("SOAK_KILLS", "6"))
+KILLS = int(os.environ.get("SOAK_REPLICATOR_KILLS", "6"))
 CALLS: list[tuple[type, str]] = [
     *((SqlitePartitionStore, name) for name in ("pointer", "apply", "clear")),
     *((SqliteJournalStore, name) for name in ("partition", "setting", "set_setting")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -87,5 +88,26 @@ def test_every_round_is_a_job_and_the_copy_is_what_the_log_says(log: KafkaLog, a
             kept = delete_copied(log, store, topic, keep=1, now=clock.now_ms() + 60_000)
             assert [one.start for one in kept] == [log.bounds(name, partition).start for partition in range(2)]
             assert all(one.start == one.durable + 1 for one in kept)
+        finally:
+            loop.close()
+
+
+def test_a_cluster_copies_into_cassandra(log: KafkaLog, spark_master: str, cassandra: tuple[str, int], tmp_path: Path) -> None:
+    keyspace = fresh("replicated").replace("-", "_")
+    address = StoreAddress(cassandra=CassandraSettings(contact_points=(f"{cassandra[0]}:{cassandra[1]}",), keyspace=keyspace))
+    name = fresh("replicated")
+    topic = JournalTopic(name, 2, log.create_topic(name, partitions=2).generation)
+    random, outcomes, clock = Random(6), list[RoundOutcome](), SystemClock()
+    for partition, ids in enumerate(("abc", "xyz")):
+        log.append(name, partition, timed(random_records(random, 1000, ids)))
+    conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.driver.host": "127.0.0.1"}
+    conf["spark.executorEnv.PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
+    with open_store(address) as store:
+        rounds = Rounds(log, store, address=address, spark=quick(spark_master, **conf), small=0, clock=clock, ends_java=True)
+        loop = ReplicatorLoop(log, store, rounds, Discovery(log, (name,)), clock=clock, random=Random(1), copied=outcomes.append)
+        try:
+            assert loop.catch_up()
+            assert {outcome.engine for outcome in outcomes} == {"spark"}
+            verify_topic(log, store, topic, address=address).check()
         finally:
             loop.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from heapq import merge
 from typing import Any
 
@@ -48,6 +49,7 @@ Texts = list[str]
 Outcomes = list[Appended | HeadwaterError]
 Drafted = tuple[PlainDraft | AppendDraft, Condition] | HeadwaterError
 """An Append of many, or why it can be none."""
+_SMALL = 100  # events: reading so few takes less time than a thread's wake-up
 REOPENS = (Fenced, UnknownTopic, Closed)
 """Errors of a topic that is to be opened anew."""
 _AT_ONCE = 256  # Appends of one bulk that wait at once
@@ -275,11 +277,17 @@ class JournalPerformer:
             partition = topic.partition(request.id)
             return _begun(partition, request, _end_of(partition, request, end), most)
 
-        read, rows = await self.topics_open.reading(request.topic, begin)
+        here = None if request.consistency == "mark" else self.topics_open.reading_here(request.topic, request.id)
+        begun: tuple[JournalRead, Rows] | None = None
+        if here is not None:
+            most = min(most, _SMALL)
+            with suppress(UnknownTopic):  # deleted just now
+                begun = begin(here)
+        read, rows = await self.topics_open.reading(request.topic, begin) if begun is None else begun
         while rows:
             left = None if left is None else left - len(rows)
-            yield rows if left is None or left >= 0 else rows[:left]
-            if left is not None and left <= 0:
+            yield rows
+            if read.over or (left is not None and left <= 0):
                 return
             rows = await asyncio.to_thread(read.page, size if left is None else min(size, left))
 

@@ -79,6 +79,7 @@ class OpenTopics:
                     clock=self._clock,
                     by=self._by,
                     own=None if log.engine == "embedded" else lambda topic, number: self._ownership(log).own(topic, number, part=PART),
+                    quick=log.engine == "embedded" and self.store_engine == "sqlite",
                 )
                 self._checked[name] = self._clock.monotonic()
             found = self._open[name]
@@ -98,6 +99,13 @@ class OpenTopics:
             except (_CreatedAgain, UnknownTopic):
                 await self._drop(name, opened)
         raise (await self.work(lambda topics: topics.unknown(name)))
+
+    def reading_here(self, name: str, id: str) -> OpenTopic | None:
+        """A topic of which an event loop may read this journal: it is open, it was looked at just now, and the read is small."""
+        opened = self._open.get(name)
+        if opened is None or self._clock.monotonic() - self._checked.get(name, 0.0) > _FRESH or not opened.partition(id).warm:
+            return None
+        return opened
 
     def _current(self, log: Log, name: str, opened: OpenTopic, call: Callable[[OpenTopic], T]) -> T:
         now = self._clock.monotonic()

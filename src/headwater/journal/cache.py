@@ -16,6 +16,7 @@ from headwater.core.errors import UnreadableRecord
 from headwater.journal.action import ActionRecord
 from headwater.journal.actions import TailActions
 from headwater.journal.claims import epochs_from
+from headwater.journal.offset_index import OffsetIndex
 from headwater.log.record import Record
 
 Decode = Callable[[Record], ActionRecord | None]
@@ -29,6 +30,7 @@ class CacheLimits(msgspec.Struct, frozen=True, kw_only=True):
     journals: int = 50_000
     actions: int = 200_000
     record_bytes: int = 16 << 20
+    offsets: int = 4_000_000  # of actions whose journals were dropped, too: 16 bytes each
     drop: float = 0.1
 
 
@@ -79,6 +81,7 @@ class HeadCache:
         self._records: OrderedDict[int, Record] = OrderedDict()  # by offset, ascending
         self._bytes = self._actions = 0
         self._since, self.end = start, start
+        self._index = OffsetIndex(start, most=self._limits.offsets)
         self._claimed = claimed
         self._epochs = epochs_from(epoch, claimed=claimed)
         self.counts = CacheCounts()
@@ -105,11 +108,13 @@ class HeadCache:
         except UnreadableRecord:
             self._entry(record.key).actions.add_unreadable(offset)
             self._actions += 1
+            self._index.add(record.key, offset)
             return
         if decoded is None or not (entry := self._entry(record.key, decoded)).actions.add(decoded):
             return
         self._entries[record.key] = entry
         self._actions += 1
+        self._index.add(record.key, offset)
         if len(entry.actions) % _PRUNED == 0 and entry.since < self._since:  # one that is never idle would keep what is copied
             self._actions -= len(entry.actions)
             entry.since, entry.actions = self._since, entry.actions.between(self._since, offset + 1)
@@ -153,6 +158,7 @@ class HeadCache:
             if pointer < self._since:
                 return
             self._since = pointer + 1
+            self._index.forget(pointer)
             while self._entries and next(iter(self._entries.values())).last <= pointer:
                 _, entry = self._entries.popitem(last=False)
                 self._actions -= len(entry.actions)
@@ -169,6 +175,7 @@ class HeadCache:
                 self._records.clear()
                 self._bytes = self._actions = 0
                 self._since = self.end = start
+                self._index = OffsetIndex(start, most=self._limits.offsets)
                 self._epochs = epochs_from(epoch, claimed=self._claimed)
 
     def tail(self, key: bytes, start: int, end: int) -> CachedTail:
@@ -192,6 +199,13 @@ class HeadCache:
             self._entries[key] = _Entry(start, scanned)
             self._actions += len(scanned)
             self._trim()
+
+    def offsets(self, key: bytes, start: int, end: int) -> list[int] | None:
+        """Offsets in [start, end), which this cache has read, that may be of a journal's actions; None where they are no longer known."""
+        with self._mutex:
+            if not self._limits.offsets or start < self._index.since or end > self.end:
+                return None
+            return self._index.find(key, start, end)
 
     def record(self, offset: int) -> Record | None:
         """A record that is kept."""

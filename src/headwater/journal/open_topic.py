@@ -121,11 +121,14 @@ class OpenTopic:
         clock: Clock,
         by: tuple[str | None, str | None] = (None, None),
         own: Own | None = None,
+        quick: bool = False,
     ) -> None:
-        """`own`: for a log that has no lock of its own, which is Kafka's."""
+        """`own`: for a log that has no lock of its own, which is Kafka's. `quick`: as of `JournalPartition`."""
         self._own = own
         self.log, self.topic, self.writers, self._clock, self.by = log, topic, writers, clock, by
-        self.partitions = [JournalPartition(log, store, topic, number, settings=settings) for number in range(topic.partitions)]
+        self.partitions = [
+            JournalPartition(log, store, topic, number, settings=settings, quick=quick) for number in range(topic.partitions)
+        ]
         self._writers: list[PartitionWriter | None] = [None] * topic.partitions
         self._places: dict[str, int] = {}
 

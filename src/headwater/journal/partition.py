@@ -27,7 +27,10 @@ from headwater.log.layout import decode_headers
 from headwater.log.record import Bounds, Record, Topic
 
 T = TypeVar("T")
+_NEAR = 50  # records that an event loop may let the cache read
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
+_SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups, and each of them scans less
+_FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
 
@@ -58,7 +61,10 @@ class JournalPartition:
         *,
         settings: JournalSettings,
         limits: CacheLimits | None = None,
+        quick: bool = False,
     ) -> None:
+        """`quick`: the log and the store are files of this machine."""
+        self.quick = quick
         self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
         self._limits, self._claimed = limits, has_claims(log, topic)
         self._copy: PartitionStore | None = None
@@ -133,6 +139,12 @@ class JournalPartition:
         copy = self.copy()
         return NOTHING_COPIED if copy is None else copy.pointer()
 
+    @property
+    def warm(self) -> bool:
+        """Whether a small read finds everything in memory or in an open file of this machine: an event loop may do it."""
+        cache = self._cache
+        return self.quick and cache is not None and self._copy is not None and self.end() - cache.end <= _NEAR
+
     # -- both -------------------------------------------------------------------------------------------------
 
     def last_number(self, id: str, end: int) -> int:
@@ -190,7 +202,7 @@ class JournalPartition:
         actions = TailActions()
         if known.since > start:
             cache.counts.limited += 1
-            scanned = self._scanned(key, start, min(known.since, end), pointer.epoch)
+            scanned = self._dropped(cache, key, start, min(known.since, end), pointer.epoch)
             actions.extend(scanned)
             if known.since <= end:
                 cache.fill(key, start, known, scanned)
@@ -198,6 +210,24 @@ class JournalPartition:
         if known.until < end:
             cache.counts.behind += 1
             actions.extend(self._scanned(key, max(known.until, known.since), end, known.epoch))
+        return actions
+
+    def _dropped(self, cache: HeadCache, key: bytes, start: int, end: int, epoch: int) -> TailActions:
+        """The actions in [start, end) of a journal that the cache has dropped."""
+        offsets = cache.offsets(key, start, end)
+        if offsets is None or len(offsets) > _FEW:
+            return self._scanned(key, start, end, epoch)
+        actions = TailActions()
+        for record in self.records(offsets):
+            if record.key != key:  # another one with the same hash
+                continue
+            try:
+                action = read_record(record)
+            except UnreadableRecord:
+                actions.add_unreadable(record.offset or 0)
+                continue
+            if action is not None:
+                actions.add(action)
         return actions
 
     def _cached(self, pointer: Pointer, end: int) -> HeadCache:
@@ -211,7 +241,7 @@ class JournalPartition:
             self._check_gap(start)
             cache.restart(start, pointer.epoch)
         cache.forget(pointer.offset)
-        left = _STEP
+        left = max(_STEP, (end - cache.end) // _SHARE)
         while left > 0 and (begin := cache.end) < end:
             records = self.log.read(self.topic.name, self.number, begin, limit=min(1000, left, end - begin))
             cache.add(records, min(end, (records[-1].offset or 0) + 1) if records else end)
@@ -224,7 +254,7 @@ class JournalPartition:
         pointer = self.pointer() if pointer is None else pointer
         if pointer.offset < 0 or pointer.generation not in ("", self.topic.generation):
             return
-        end = self.log.bounds(self.topic.name, self.number).end
+        end = self.end()
         if pointer.offset >= end:
             raise Differs(
                 f"The store has copied {self.topic.name}/{self.number} up to offset {pointer.offset}, and the log ends at {end}: "

@@ -51,9 +51,14 @@ class JournalRead:
         self._next, self._stop = start, stop
         self._last = 0  # the number that this page ends with at most: no event lies above the head's, whatever an Append holds
         self._life: uuid.UUID | None = None
-        self._begun = self._over = False
+        self._begun = self._over = False  # `over`: there is no further page
         self._scattered = False  # Appends of the tail hold numbers in any order: only a merge of all of them is sorted
         self._tail: Iterator[EventRow] | None = None  # once only events of the log are left
+
+    @property
+    def over(self) -> bool:
+        """Whether there is certainly no further page."""
+        return self._over
 
     def page(self, most: int = PAGE) -> list[EventRow]:
         """The next events, up to `most`; none at the end."""
@@ -77,7 +82,7 @@ class JournalRead:
                 ) from None
             if rows:
                 self._next = rows[-1].seq_nr + 1
-                self._over = rows[-1].seq_nr == MAX_SEQ_NR
+                self._over = len(rows) < most or rows[-1].seq_nr == MAX_SEQ_NR
                 return rows
             if self._tail is not None:
                 self._over = True
@@ -146,10 +151,7 @@ class JournalRead:
         head = joined.head
         life = None if head is None else head.record_id
         if self._begun and life != self._life and self._life is not None:
-            raise Conflict(
-                f"Journal {self._id!r:.60} was purged while it was read, behind event {self._next - 1}.",
-                hint="Read it again from the start.",
-            )
+            raise _PurgedMeanwhile
         self._begun, self._life = True, life
         self._over = head is None
         return head is not None

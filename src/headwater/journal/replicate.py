@@ -14,6 +14,7 @@ import msgspec
 
 from headwater.core.clock import Clock
 from headwater.core.errors import BadConfig, Cancelled, HeadwaterError, Unavailable, Unsupported
+from headwater.core.ids import random_id
 from headwater.core.memory import uncollected
 from headwater.core.settings import Settings, SparkSettings
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask, copy_partition
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 RoundEngine = Literal["here", "spark"]
 SMALL = 20_000
+SIGN = "headwater/replicator"
+"""The setting of a store by which tasks on other machines know that it is the replicator's."""
 _MEANWHILE = 20_000  # records of a partition that this process copies at once while Spark starts
 _STARTING = 0.05  # seconds between two looks whether Spark is up
 _WITHOUT = 60.0  # seconds until the next try to start a Spark that has failed
@@ -89,6 +92,7 @@ class Rounds:
         self._spark = self._lazy()
         self._job_at = clock.monotonic()  # when the last job ended
         self._without_until = 0.0
+        self._sign = ""
         self.spark_problem = ""
         """Why records that are Spark's to copy are copied here; empty where nothing is wrong."""
 
@@ -114,7 +118,7 @@ class Rounds:
                 outcomes = self._job(tasks, pointers)
             except Cancelled:
                 raise
-            except (Unavailable, Unsupported, BadConfig) as error:
+            except (Unavailable, Unsupported) as error:
                 self._lose(error)
                 if not self._small:
                     raise
@@ -153,6 +157,15 @@ class Rounds:
         if started and self._ends_java:
             end_java()
 
+    def _seen(self) -> str:
+        """What tasks must find in the store, where they may run on machines that do not see this one's files; empty elsewhere."""
+        if self._spark.local or self._address.folder is None:
+            return ""
+        if not self._sign:
+            self._sign = random_id()
+            self._store.set_setting(SIGN, self._sign)
+        return self._sign
+
     def _lose(self, error: HeadwaterError) -> None:
         """Spark is gone: forget its session, so that the next try starts another one."""
         self.spark_problem, self._without_until = f"{error.message} {error.hint}".strip(), self._clock.monotonic() + _WITHOUT
@@ -171,7 +184,7 @@ class Rounds:
             Range(task.topic, number, min(pointer + 1, task.end), task.end)  # a range's partition carries the task's number
             for number, (task, pointer) in enumerate(zip(tasks, pointers, strict=True))
         ]
-        worker = partial(copy_in_task, self._address, tuple(tasks))
+        worker = partial(copy_in_task, self._address, tuple(tasks), seen=self._seen())
         try:
             tables = self._spark.runner().run(ranges, worker, schema=result_schema(), cancel=self._stopping)
         finally:
@@ -180,13 +193,21 @@ class Rounds:
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=PartitionOutcome) for table in tables]
 
 
-def copy_in_task(address: StoreAddress, tasks: tuple[PartitionTask, ...], log: Log, given: Range) -> pa.RecordBatch:
+def copy_in_task(address: StoreAddress, tasks: tuple[PartitionTask, ...], log: Log, given: Range, *, seen: str = "") -> pa.RecordBatch:
     """Runs inside a Spark task: opens the store, and copies one partition's range. An error of one partition is part of its outcome, so
-    that the tasks of the other partitions go on; the loop tries it again."""
+    that the tasks of the other partitions go on; the loop tries it again.
+
+    Errors: `BadConfig` where the store that it finds is not the replicator's (`seen`): it would make another one, on its own machine.
+    """
     import pyarrow as pa
 
     task = tasks[given.partition]
     with open_store(address) as store, uncollected():
+        if seen and store.setting(SIGN) != seen:
+            raise BadConfig(
+                f"Spark's tasks do not see the store of journals in {address.folder}.",
+                hint='Share that folder with the machines of the cluster, or set store.engine = "cassandra".',
+            )
         outcome = copy_partition(log, store, task)
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(outcome)]}, schema=result_schema())
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import convert
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Differs
+from headwater.core.errors import Damaged, Differs
 from headwater.journal.apply import check_generation, due, journal_updates
 from headwater.journal.change import EventRow, PartitionChange, Pointer
 from headwater.journal.event import MAX_SEQ_NR, Payload, PayloadKind
@@ -26,6 +26,7 @@ from headwater.store.statements import read_statements
 STATEMENTS = read_statements(Path(__file__).with_name("sqlite.sql"))
 _ROWS, _NEXT_ROWS, _HEAD, _POINTER = (STATEMENTS[name] for name in ("rows", "next_rows", "head", "pointer"))
 _KINDS = (None, PayloadKind.BINARY, PayloadKind.JSON, PayloadKind.TEXT)  # by number: a look-up costs a tenth of PayloadKind(number)
+_ROTTEN = (IndexError, TypeError, ValueError, msgspec.MsgspecError)  # what a value of the wrong kind raises
 _tags = msgspec.json.Decoder(tuple[str, ...]).decode
 _headers = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
@@ -123,6 +124,13 @@ class SqlitePartitionStore(PartitionStore):
         if rows:
             transaction.many(STATEMENTS["insert_row"], _row_columns(rows))
 
+    def damaged(self, error: Exception) -> Damaged:
+        """The error for a row that holds what was never written there."""
+        return Damaged(
+            f"{self._database.path} holds a row that cannot be read: {error}.",
+            hint=f"It is a copy of the log: `headwater journal rebuild {self.topic}` makes it anew.",
+        )
+
     def stored_pointer(self, statements: SqliteStatements) -> Pointer | None:
         """The pointer inside a transaction. Errors: `Differs` where the file is another partition's."""
         row = statements.row(_POINTER)
@@ -159,7 +167,10 @@ class SqlitePartitionView(PartitionView):
 
     def head(self, id: str) -> Head | None:
         row = self._snapshot.row(_HEAD, (id,))
-        return None if row is None else _head(self._partition, row)
+        try:
+            return None if row is None else _head(self._partition, row)
+        except _ROTTEN as error:
+            raise self._store.damaged(error) from error
 
     def rows(self, id: str, head: Head, start: int, stop: int | None = None, *, batch: int = 1000) -> Iterator[list[EventRow]]:
         first, last = max(start, head.deleted + 1), head.seq_nr if stop is None else min(stop, head.seq_nr)
@@ -167,7 +178,11 @@ class SqlitePartitionView(PartitionView):
             return
         found = self._snapshot.rows(f"{_ROWS} {batch:d}", (id, first, last))
         while found:
-            yield _event_rows(found, self._partition, head.record_id)
+            try:
+                rows = _event_rows(found, self._partition, head.record_id)
+            except _ROTTEN as error:
+                raise self._store.damaged(error) from error
+            yield rows
             if len(found) < batch:
                 return
             seq_nr, _, offset, *_, rowid = found[-1]
@@ -177,7 +192,11 @@ class SqlitePartitionView(PartitionView):
         return [id for (id,) in self._page("ids", after, limit)]
 
     def heads(self, after: str | None = None, limit: int = 1000) -> list[tuple[str, Head]]:
-        return [(id, _head(self._partition, columns)) for id, *columns in self._page("heads", after, limit)]
+        page = self._page("heads", after, limit)
+        try:
+            return [(id, _head(self._partition, columns)) for id, *columns in page]
+        except _ROTTEN as error:
+            raise self._store.damaged(error) from error
 
     def _page(self, name: str, after: str | None, limit: int) -> list[Row]:
         if after is None:

@@ -36,7 +36,7 @@ from headwater.log.record import Record
 OpenJournalStore = Callable[[int], JournalStore]
 """Opens a store on one place; new journals get segments of that size."""
 MakeJournals = Callable[..., "CaseJournals"]
-FORGETFUL = CacheLimits(actions=0, record_bytes=0)
+FORGETFUL = CacheLimits(actions=0, record_bytes=0, offsets=0)
 """A cache of these limits keeps nothing: every look-up scans the log."""
 T = TypeVar("T")
 _HIT, _MISS = "hit", "miss"

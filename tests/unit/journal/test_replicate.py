@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from tests.unit.journal.ground import TOPIC, Ground, appended, ground_at, held
 
-from headwater.core.errors import Unavailable
+from headwater.core.errors import BadConfig, Unavailable
 from headwater.core.settings import LogSettings, Settings, SparkSettings
 from headwater.journal.discovery import JournalTopic
-from headwater.journal.replicate import SMALL, Rounds, copy_in_task, small_of
+from headwater.journal.replicate import SIGN, SMALL, Rounds, copy_in_task, small_of
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask
 from headwater.journal.settings import JournalSettings
 from headwater.spark.lazy import LazySpark
@@ -95,3 +95,16 @@ def test_a_task_opens_the_store_itself_and_copies_the_same(ground: Ground) -> No
         rounds = Rounds(ground.log, other.store, address=other.address, spark=SparkSettings(), small=1 << 40, clock=ground.clock)
         rounds.run(tasks(topic, 10), Place.HERE, [-1])
         assert held(other.store, topic) == held(ground.store, topic)
+
+
+def test_a_task_on_a_machine_that_does_not_see_the_store_makes_no_other_one(ground: Ground) -> None:
+    topic = ground.topic(partitions=1)
+    ground.append(appended("a", 1))
+    given = tuple(tasks(topic, 1)), ground.log, Range(TOPIC, 0, 0, 1)
+    elsewhere = msgspec.structs.replace(ground.address, folder=ground.data / "elsewhere")
+    ground.store.set_setting(SIGN, "ours")
+    with pytest.raises(BadConfig, match="do not see the store"):
+        copy_in_task(elsewhere, *given, seen="ours")
+    assert not (ground.data / "elsewhere").exists()
+    copy_in_task(ground.address, *given, seen="ours")
+    assert ground.pointer() == 0
