@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import httpx2
 import pytest
 from forked_program import ForkedProgram
 from program import Program
+from tests.until import until
 
 import headwater
 from headwater.log.address import LogAddress
@@ -261,6 +263,17 @@ def test_what_is_copied_is_compared_made_anew_and_expires(home: Program) -> None
     rounds = done(home, "replicate", "--once").lines
     assert (rounds[0]["engine"], sum(one["records"] for one in rounds)) == ("here", 3)
     assert done(home, "verify", "bank").json["journals"] == 1
+
+
+def test_a_server_copies_by_itself(home: Program) -> None:
+    with SpawnedServer(home.data):
+        done(home, "create", "bank", "--partitions", "1")
+        done(home, "append", "bank", "alice", "1", "2")
+        asyncio.run(until(lambda: done(home, "pointers", "bank").json[0]["lag"] == 0))
+        assert len(done(home, "read", "bank", "alice", "--consistency", "store").lines) == 2
+        second = home("journal", "replicate", "--once", "--json")
+        assert (second.code, second.problem["code"]) == (4, "conflict")
+        assert done(home, "verify", "bank").json["events"] == 2
 
 
 def test_a_poison_record_stops_its_partition_until_it_is_left_out(home: Program) -> None:

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headwater.client.journal_topics import OpenTopics
 from headwater.core.clock import Clock
 from headwater.core.settings import Settings
 from headwater.journal import care_requests as care
+from headwater.journal.care_operations import DEAD_QUARANTINE, DEAD_RETRY, REBUILD
 from headwater.journal.dead import DeadRecord, dead_records, quarantine, retry, show_dead
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.expiry import expire_journals
@@ -23,9 +24,11 @@ from headwater.journal.store_address import store_address_of
 from headwater.journal.verify import verify_topic
 from headwater.log import Log
 from headwater.log.json_form import show_record
+from headwater.wire.operation import Operation
 from headwater.wire.times import show_time
 
 T = TypeVar("T")
+_DECISIONS = (REBUILD, DEAD_QUARANTINE, DEAD_RETRY)  # records of the control topic, which name who has decided
 
 
 class JournalCare:
@@ -33,6 +36,11 @@ class JournalCare:
 
     def __init__(self, topics: OpenTopics, *, clock: Clock, settings: Settings) -> None:
         self._topics, self._clock, self._settings = topics, clock, settings
+
+    async def perform(self, operation: Operation[Any, Any], request: Any, who: str) -> Any:
+        """Perform one of them. `who`: the caller, whom the audit of decisions names."""
+        call = getattr(self, operation.name)
+        return await (call(request, who) if operation in _DECISIONS else call(request))
 
     async def _work(self, request: JournalsRequest, call: Callable[[Log, JournalStore, JournalTopic], T]) -> T:
         opened = await self._topics.find(request.topic)
@@ -61,9 +69,9 @@ class JournalCare:
             cancel.set()  # the thread ends soon
             raise
 
-    async def rebuild(self, request: care.RebuildCopy) -> care.RebuiltCopy:
+    async def rebuild(self, request: care.RebuildCopy, who: str = "") -> care.RebuiltCopy:
         def decide(log: Log, store: JournalStore, topic: JournalTopic) -> care.RebuiltCopy:
-            ends = check_rebuild(log, topic) if request.dry_run else request_rebuild(log, topic, why=request.why).ends
+            ends = check_rebuild(log, topic) if request.dry_run else request_rebuild(log, topic, why=request.why, who=who).ends
             return care.RebuiltCopy(topic=topic.name, partitions=len(ends), records=sum(ends.values()), dry_run=request.dry_run)
 
         return await self._work(request, decide)
@@ -89,15 +97,16 @@ class JournalCare:
 
         return await self._work(request, show)
 
-    async def dead_quarantine(self, request: care.QuarantineRecord) -> care.ShownDead:
+    async def dead_quarantine(self, request: care.QuarantineRecord, who: str = "") -> care.ShownDead:
         def leave_out(log: Log, store: JournalStore, topic: JournalTopic) -> care.ShownDead:
-            return _shown(quarantine(log, topic, request.partition, request.offset, why=request.why, dry_run=request.dry_run))
+            left = quarantine(log, topic, request.partition, request.offset, why=request.why, who=who, dry_run=request.dry_run)
+            return _shown(left)
 
         return await self._work(request, leave_out)
 
-    async def dead_retry(self, request: care.RetryRecord) -> care.RetriedRecord:
+    async def dead_retry(self, request: care.RetryRecord, who: str = "") -> care.RetriedRecord:
         def count(log: Log, store: JournalStore, topic: JournalTopic) -> care.RetriedRecord:
-            rebuilds = retry(log, topic, request.partition, request.offset, why=request.why, dry_run=request.dry_run)
+            rebuilds = retry(log, topic, request.partition, request.offset, why=request.why, who=who, dry_run=request.dry_run)
             return care.RetriedRecord(
                 topic=topic.name, partition=request.partition, offset=request.offset, rebuilds=rebuilds, dry_run=request.dry_run
             )

@@ -84,8 +84,10 @@ class JournalPerformer:
     # -- how it runs ------------------------------------------------------------------------------------------
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:
-        performer = self._care if operation in CARE else self
-        answer = await getattr(performer, operation.name)(request)
+        if operation in CARE:
+            answer = await self._care.perform(operation, request, who)
+        else:
+            answer = await getattr(self, operation.name)(request)
         if operation.changes and operation not in _FREQUENT and not getattr(request, "dry_run", False):
             _audit.info("%s: %s %s", who or "this process", operation.id, msgspec.structs.asdict(request))
         return answer

@@ -92,3 +92,11 @@ def test_decisions_about_an_earlier_topic_of_the_name_do_not_count(ground: Groun
     ground.append(POISON)
     [dead] = dead_records(ground.log, ground.store, again)
     assert not dead.quarantined
+
+
+def test_a_dry_run_decides_nothing(ground: Ground) -> None:
+    topic = ground.topic()
+    ground.append(POISON, appended("a", 1))
+    assert quarantine(ground.log, topic, 0, 0, why="test", dry_run=True).quarantined
+    assert not retry(ground.log, topic, 0, 1, dry_run=True)
+    assert list(ControlLog(ground.log, TOPIC).audit()) == []

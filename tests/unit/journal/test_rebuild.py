@@ -5,7 +5,7 @@ from tests.unit.journal.ground import TOPIC, Ground, appended, held
 
 from headwater.core.errors import LogGap, UnknownPartition
 from headwater.journal.control import ControlLog
-from headwater.journal.rebuild import RebuildProgress, rebuild_progress, request_rebuild
+from headwater.journal.rebuild import RebuildProgress, check_rebuild, rebuild_progress, request_rebuild
 
 
 def test_the_replicator_makes_the_chosen_partitions_anew(ground: Ground) -> None:
@@ -51,3 +51,11 @@ def test_a_log_that_lost_its_beginning_since_keeps_the_old_copy(ground: Ground) 
     assert stopped.problem is not None
     assert stopped.problem.code == "log-gap"
     loop.close()
+
+
+def test_a_check_says_how_many_records_and_decides_nothing(ground: Ground) -> None:
+    topic = ground.topic()
+    ground.append(appended("a", 1), appended("a", 2))
+    assert check_rebuild(ground.log, topic) == {0: 2, 1: 0}
+    assert check_rebuild(ground.log, topic, partitions=[0]) == {0: 2}
+    assert list(ControlLog(ground.log, TOPIC).audit()) == []
