@@ -20,7 +20,7 @@ from headwater.cli.journal_options import (
     time_cell,
     topic_at,
 )
-from headwater.cli.output import Column, count, counted, print_json, print_json_line, print_table, visible
+from headwater.cli.output import Column, counted, print_json, print_json_line, print_table, visible
 from headwater.log.record import check_topic_name
 
 if TYPE_CHECKING:
@@ -140,7 +140,11 @@ def trail(
         columns = (Column("offset", True), Column("time"), Column("action"), Column("events"), Column("copied"))
         print_table(columns, [_row(record) for record in found.records])
     stored = "nothing of it" if found.stored is None else f"events up to {found.stored.seq_nr}, {counted(found.rows, 'row')}"
-    typer.echo(f"Partition {found.partition} ends before offset {found.end}. The store holds {stored}; it lags by {count(found.lag)}.")
+    left = (
+        f"{counted(found.lag, 'record')} of it {'is' if found.lag == 1 else 'are'} not copied yet" if found.lag else "all of it is copied"
+    )
+    typer.echo(f"The store holds {stored}.")
+    typer.echo(f"Partition {found.partition} ends before offset {found.end}; {left}.")
     if found.head is None:
         at.note(f"There is no journal {visible(id)}.")
 
