@@ -291,7 +291,7 @@ class PartitionWriter(CommitThread[_Call]):
                 if first:
                     newest = draft.last
                     if last < 0 and exact and condition.key:
-                        last = self._load(id, known)  # so that the guard lets the key of another process count
+                        last = self._load(id, known, last)  # so that the guard lets the key of another process count
                     after = max(last, newest) if last >= 0 else min(last, -newest - 1)
                 else:
                     if not exact:
