@@ -28,7 +28,7 @@ class CacheLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much a cache holds. `drop`: the share of the journals that goes at once where there are too many."""
 
     journals: int = 50_000
-    actions: int = 200_000
+    actions: int = 1_000_000  # of 41 bytes: a journal with more of them behind the store is scanned for at every look-up
     record_bytes: int = 16 << 20
     offsets: int = 4_000_000  # of actions whose journals were dropped, too: 16 bytes each
     drop: float = 0.1
