@@ -25,7 +25,12 @@ BODIES = {
     "wal_write": b'{"payloads": ["a"]}',
     "wal_mark_delete_up_to": b'{"sequence": 1}',
     "queue_put": b'{"key": "k"}',
+    "journal_append": b'{"events": [{"payload": 1}]}',
+    "journal_append_many": b'{"id": "a", "events": [{"payload": 1}]}\n',
+    "journal_dead_quarantine": b'{"why": "w"}',
 }
+BULK = ("journal_append_many",)  # their body is NDJSON
+QUERIES = {"journal_delete": {"to": "1"}}
 EVERY: list[Operation[Any, Any]] = [*OWN, *parts.operations()]
 
 
@@ -285,13 +290,15 @@ def test_the_description_names_every_operation_and_no_other(http: httpx2.Client)
 def test_every_described_operation_exists(http: httpx2.Client, operation: Operation[Any, Any]) -> None:
     names = re.sub(r"{(topic|name|sink|job|namespace|queue|key|token)}", "none", operation.path)
     path = re.sub(r"{(partition|offset|region|table|id)}", "0", names)
-    query = {one.name: "0" for one in shape_of(operation).query.values() if one.required}
+    query = {one.name: "0" for one in shape_of(operation).query.values() if one.required} | QUERIES.get(operation.id, {})
+    headers = {"Content-Type": "application/x-ndjson"} if operation.id in BULK else {}
     allowed = http.options(path).headers["allow"].split(", ")
     assert operation.method in allowed
     if operation.method == "PUT":
         return  # it would create what it names
     body = BODIES.get(operation.id, b'{"value": 1}' if operation.path.startswith("/log") else b"{}")
-    status = http.request(operation.method, path, params=query, content=body if operation.method == "POST" else None).status_code
+    content = body if operation.method == "POST" else None
+    status = http.request(operation.method, path, params=query, content=content, headers=headers).status_code
     assert status == (404 if "{" in operation.path and operation.id != "wal_regions_of" else 200)  # a namespace is what its regions say
 
 

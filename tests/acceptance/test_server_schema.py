@@ -19,13 +19,14 @@ from forked_program import ForkedProgram
 from program import Program, environment
 from test_pipelines_http import NO_SPARK, SHOP
 
+from headwater.journal.operations import JOURNAL
 from headwater.server.spawned import SpawnedServer
 
 # What is not looked at here: these need a token file, or are about resources that other requests take away at the same time.
 LEFT_OUT = ("ignored_auth", "missing_required_header", "use_after_free", "ensure_resource_availability", "object_level_authorization")
 REAL = {
     "job": ["a1"],
-    "topic": ["orders", "compacted", "pipeline-shop"],
+    "topic": ["orders", "compacted", "pipeline-shop", "journal-bank"],
     "name": ["shop"],
     "sink": ["archive", "report", "careful"],
     "offset": [13, 14, 15],
@@ -37,8 +38,9 @@ REAL = {
     "token": ["0-1-1"],
     "id": [65536],
 }
+ENDLESS = ("wal_events", "queue_listen", "journal_follow")  # events that go on until the client leaves
 GIVEN_UP = {"log_delete_topic": ("topic", "spare"), "queue_delete": ("queue", "spare")}
-CREATES = ("log_create_topic", "wal_create", "queue_create")
+CREATES = ("log_create_topic", "wal_create", "queue_create", "journal_create")
 # Statuses with which a request that has the right shape may be refused: what it names is not there, or does not fit what is there now.
 REFUSED = ["2xx", "404", "409", "410", "413", "422"]
 # A list in the path is sent as it is printed: a question mark in it ends the path, and the request goes to another address.
@@ -50,6 +52,7 @@ import schemathesis
 def filter_path_parameters(context, path_parameters):
     return not any("?" in str(value) for value in (path_parameters or {}).values() if not isinstance(value, str))
 """
+JOURNALS = ", ".join(f'"{operation.id}"' for operation in JOURNAL.operations if "{id}" in operation.path)
 TOML = (
     'hooks = "hooks"\n\n'
     + "\n".join(f"[checks.{name}]\nenabled = false" for name in LEFT_OUT)
@@ -59,16 +62,19 @@ TOML = (
 expected-statuses = {json.dumps(REFUSED)}
 
 # JSON Schema cannot say which sizes a segment may have, which paths a document has, which expressions Python reads, nor numbers in a text;
-# nor which durations, dates and schedules there are, nor that a row has a date or a delay.
+# nor which durations, dates and schedules there are, nor that a row has a date or a delay;
+# nor that a mark has a name, and If-Match a number.
 [[operations]]
 include-operation-id = ["log_create_topic", "pipeline_edit", "pipeline_messages", "wal_create", "wal_scan_lines", "queue_create",
-  "queue_put", "queue_get", "queue_claim", "queue_extend", "queue_fail", "queue_release"]
+  "queue_put", "queue_get", "queue_claim", "queue_extend", "queue_fail", "queue_release",
+  "journal_create", "journal_append", "journal_append_many", "journal_mark"]
 [operations.checks.positive_data_acceptance]
 enabled = false
 
-# A namespace without regions has an empty list of them, a key that was never put no history, and any preference may be left unheeded.
+# A namespace without regions has an empty list of them, a key that was never put no history, any text is the id of a journal, and any
+# preference may be left unheeded.
 [[operations]]
-include-operation-id = ["wal_regions_of", "queue_history", "queue_claim"]
+include-operation-id = ["wal_regions_of", "queue_history", "queue_claim", {JOURNALS}]
 [operations.checks.negative_data_rejection]
 enabled = false
 """
@@ -114,16 +120,15 @@ def prepared(http: httpx2.Client) -> None:
         for table in (1, 2, 3):
             assert http.post(f"/wal/wal/{region}/tables/{table}/entries", json={"payloads": ["a", "b"]}).status_code == 201
 
+    assert http.put("/journals/bank").status_code == 201
+    assert http.post("/journals/bank/65536/events", json={"events": [{"payload": 1}]}).status_code == 201
     for queue in ("pages", "mail", "spare"):
         assert http.put(f"/queues/{queue}", json={"lease": "1s"}).status_code == 201
         assert http.post(f"/queues/{queue}/rows", json=[{"key": f"k{number}"} for number in range(3)]).status_code == 201
 
 
 def tried(server: SpawnedServer, folder: Path, phases: str, *which: str) -> None:
-    # Events of a region and of a queue go on until the client leaves.
-    endless = (
-        ["--exclude-operation-id", "wal_events", "--exclude-operation-id", "queue_listen"] if "--include-operation-id" not in which else []
-    )
+    endless = [word for one in ENDLESS for word in ("--exclude-operation-id", one)] if "--include-operation-id" not in which else []
     command = [sys.executable, "-m", "schemathesis.cli", "run", "openapi.json", "--url", server.url, *which, *endless]
     more = ["--phases", phases, "--request-timeout", "60", "--no-color", "--warnings", "off"]
     ended = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True, check=False)

@@ -12,8 +12,8 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.journal_options import NOTHING_FOUND, Consistent, FailEmpty, JournalId, JournalTopic, cell, journal_at, topic_at
 from headwater.cli.output import Column, counted, print_json_line, print_table, visible
+from headwater.journal.event import check_range
 from headwater.journal.position import FollowPosition
-from headwater.journal.read import check_range
 
 if TYPE_CHECKING:
     from headwater.journal.event import EventRecord

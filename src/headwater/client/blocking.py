@@ -108,6 +108,13 @@ class BlockingObject:
 _LOOK = 0.5  # seconds
 
 
+async def _close(items: Any) -> None:
+    """Close a generator. A call of it that Ctrl-C has given up may still be ending: it is waited for."""
+    while getattr(items, "ag_running", False):
+        await asyncio.sleep(0)
+    await items.aclose()
+
+
 class _Call:
     """One call of a blocking thread, performed by a task of the loop."""
 
@@ -247,9 +254,8 @@ class _Loop:
                 except StopAsyncIteration:
                     return
         finally:
-            close = getattr(items, "aclose", None)
-            if close is not None and not self.closed:
-                self.call(close)
+            if hasattr(items, "aclose") and not self.closed:
+                self.call(_close, items)
 
     def wrapped(self, value: Any) -> Any:
         """The value itself, or a blocking wrapper of an object with async methods; of a list, of each of its items."""

@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.journal.requests import JournalsRequest
-from headwater.wire.operation import DryRun, described
+from headwater.wire.operation import DryRun, Reason, described
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -44,7 +44,7 @@ class DeadPlace(JournalsRequest, frozen=True, kw_only=True):
 class QuarantineRecord(DeadPlace, frozen=True, kw_only=True):
     """A record, and why it is left out."""
 
-    why: Annotated[str, described("The reason, which the audit keeps.")]
+    why: Reason
     dry_run: DryRun = False
 
 

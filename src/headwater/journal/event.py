@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadBounds, BadInput
 
 MAX_SEQ_NR = (1 << 63) - 1
 SeqNr = Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ_NR)]
@@ -109,3 +109,12 @@ def check_seq_nr(number: object, what: str = "sequence number") -> int:
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MAX_SEQ_NR:
         raise BadInput(f"{number!r:.40} is no {what}.", hint="Numbers of events begin at 1 and end at 2^63 - 1.")
     return number
+
+
+def check_range(start: object, stop: object) -> tuple[int, int | None]:
+    """The numbers of a read. Errors: `BadInput` for what is no number, `BadBounds` for the wrong order."""
+    first = check_seq_nr(start, "number to read from")
+    last = None if stop is None else check_seq_nr(stop, "number to read to")
+    if last is not None and last < first:
+        raise BadBounds(f"Events {first} to {last} are the wrong way round.", hint="Give the lower number first.")
+    return first, last

@@ -11,7 +11,6 @@ from headwater.journal.action import Append
 from headwater.journal.event import RESERVED
 from headwater.journal.wire import read_action, read_id
 from headwater.log import Log
-from headwater.log.layout import decode_headers
 from headwater.log.record import Header, Record
 
 KEY = "headwater.idempotency-key"
@@ -76,6 +75,8 @@ class KeyIndex:
             return
         import pyarrow as pa
         import pyarrow.compute as pc
+
+        from headwater.log.layout import decode_headers
 
         for batch in self._log.scan(self._topic, self._partition, self._end, end):
             blocks = batch.column("headers").cast(pa.binary())

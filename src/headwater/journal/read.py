@@ -13,10 +13,10 @@ from itertools import chain, islice, pairwise
 
 import msgspec
 
-from headwater.core.errors import BadBounds, Conflict, OffsetGone
+from headwater.core.errors import Conflict, OffsetGone
 from headwater.journal.actions import AppendPlace
 from headwater.journal.change import EventRow
-from headwater.journal.event import MAX_SEQ_NR, check_seq_nr
+from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import Head
 from headwater.journal.merge import distinct, each_once, merged
 from headwater.journal.partition import AGAIN, Joined, JournalPartition, event_rows
@@ -24,15 +24,6 @@ from headwater.journal.store import PartitionView
 
 PAGE = 1000
 _FETCHED = 100  # records of the tail that are read at once
-
-
-def check_range(start: object, stop: object) -> tuple[int, int | None]:
-    """The numbers of a read. Errors: `BadInput` for what is no number, `BadBounds` for the wrong order."""
-    first = check_seq_nr(start, "number to read from")
-    last = None if stop is None else check_seq_nr(stop, "number to read to")
-    if last is not None and last < first:
-        raise BadBounds(f"Events {first} to {last} are the wrong way round.", hint="Give the lower number first.")
-    return first, last
 
 
 class _PurgedMeanwhile(Exception):

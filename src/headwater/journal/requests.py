@@ -10,11 +10,10 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.journal.bodies import AppendBody, BulkLine
-from headwater.journal.event import check_seq_nr
+from headwater.journal.event import check_range, check_seq_nr
 from headwater.journal.idempotency import check_key
 from headwater.journal.names import check_id
 from headwater.journal.position import FollowPosition
-from headwater.journal.read import check_range
 from headwater.log.record import check_topic_name
 from headwater.wire.operation import DryRun, Request, described, placed
 

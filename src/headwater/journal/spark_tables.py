@@ -23,13 +23,12 @@ from headwater.journal.action import Append, Delete, Mark
 from headwater.journal.change import EventRow, JournalChange
 from headwater.journal.claims import has_claims
 from headwater.journal.control import ControlLog
-from headwater.journal.event import KIND_NAMES, check_seq_nr
+from headwater.journal.event import KIND_NAMES, check_range, check_seq_nr
 from headwater.journal.head import Head, applied
 from headwater.journal.merge import DuplicateCount, distinct
 from headwater.journal.metadata import EMPTY_COLUMN, read_metadata_column
 from headwater.journal.names import check_id, key_of, topic_of
 from headwater.journal.range_fold import fold_batches
-from headwater.journal.read import check_range
 from headwater.journal.settings import JOURNAL_SECTION, Duplicates
 from headwater.journal.store import PartitionView
 from headwater.journal.store_address import StoreAddress, open_store, store_address_of

@@ -11,9 +11,10 @@ import msgspec
 from headwater.client.journal_performer import JournalPerformer
 from headwater.core.errors import BadInput, BadType
 from headwater.journal.bodies import BulkLine, draft_of, read_append, read_line
+from headwater.journal.care_operations import VERIFY
 from headwater.journal.change import EventRow
 from headwater.journal.operations import APPEND, APPEND_MANY, JOURNAL
-from headwater.journal.requests import AppendEvents, AppendMany, FollowJournals, LookAtJournals, ReadEvents
+from headwater.journal.requests import AppendEvents, AppendMany, FollowJournals, JournalsRequest, LookAtJournals, ReadEvents
 from headwater.journal.shown import encode_event, show_followed
 from headwater.journal.write import Outcome
 from headwater.server.call import Call
@@ -47,6 +48,12 @@ class JournalHandlers:
         read = await asyncio.to_thread(read_append, body) if len(body) > _LARGE else read_append(body)
         asked = msgspec.structs.replace(request, body=read)
         return self._handlers.answered(APPEND, call, await self._handlers.backend.perform(APPEND, asked, who=call.who))
+
+    async def verify(self, call: Call) -> ASGIApp:
+        request: JournalsRequest = await call.request()
+        request.check()
+        await self._performer.topics_open.find(request.topic)  # an unknown topic is an error answer, not a job that fails
+        return await self._handlers.job(VERIFY, call)
 
     def append_hot(self, call: HotCall) -> HotAnswer | None:
         """`append` on the hot path, for a topic that is open and a valid body."""

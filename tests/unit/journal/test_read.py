@@ -13,8 +13,8 @@ from tests.unit.journal.partitions import TOPIC, Ground
 from headwater.core.errors import BadBounds, BadInput, Conflict, Damaged, LogGap, UnreadableRecord
 from headwater.journal.action import Append, Delete, Mark, Purge
 from headwater.journal.cache import CacheLimits
-from headwater.journal.event import MAX_SEQ_NR, RESERVED, Event
-from headwater.journal.read import JournalRead, check_range
+from headwater.journal.event import MAX_SEQ_NR, RESERVED, Event, check_range
+from headwater.journal.read import JournalRead
 from headwater.journal.settings import Duplicates
 from headwater.journal.topics import PART
 from headwater.log.record import Record
