@@ -151,6 +151,11 @@ class Disk:
         table = self._table(call)
         if call.name in ("fsync", "fdatasync"):
             return self._sync(call, table)
+        if call.name == "close":
+            # As it begins: by its end, which may be told late, another thread may have been given the number anew.
+            if call.begins:
+                table.pop(_number(call, 0), None)
+            return False
         if not call.ends:
             if call.name in ("clone", "clone3", "fork", "vfork") and "CLONE_THREAD" not in call.arguments:
                 self._forking[call.process] = table
@@ -197,10 +202,6 @@ class Disk:
             changed = True
         table[fd] = inode
         return changed
-
-    def _close(self, call: Call, table: dict[int, File | Folder | Path]) -> bool:
-        table.pop(_number(call, 0), None)
-        return False
 
     def _dup(self, call: Call, table: dict[int, File | Folder | Path]) -> bool:
         if call.name == "fcntl" and "F_DUPFD" not in call.arguments:
