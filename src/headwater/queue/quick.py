@@ -12,7 +12,6 @@ from headwater.queue.body import BODY
 from headwater.queue.checks import FORMS, MAX_KEY, checked_name
 from headwater.queue.claim_reader import lacks_data
 from headwater.queue.columns import Extras
-from headwater.queue.data_place import LARGE
 from headwater.queue.records import INSERT
 from headwater.queue.row import NewRow
 from headwater.queue.runtime import QueueRuntime
@@ -35,7 +34,6 @@ class QuickPut:
 
     def __init__(self, runtime: QueueRuntime) -> None:
         self._log, self._now_ms, self._turn = runtime.log, runtime.now_ms, runtime.turn
-        self._large = min(runtime.decisions.large, LARGE)  # many of them share a record
         self._future = asyncio.get_running_loop().create_future
 
     def put(self, new: NewRow) -> asyncio.Future[list[Put]] | None:
@@ -61,7 +59,7 @@ class QuickPut:
             or type(priority) is not int
             or not 0 <= priority <= 255
             or not 0 < len(key) <= MAX_KEY
-            or len(data) > self._large
+            or len(data) > decisions.large
             or key in fold.by_key
         ):
             return None
@@ -149,8 +147,8 @@ class QuickClaim:
     def _completed(self, answer: TurnAnswer) -> Awaitable[Claimed]:
         """The answer, where rows have data that are on the log alone: this may be one of them."""
         self._turn.end()  # the row is known then
-        claimed: Claimed | None = answer.calls.answers[answer.place]  # None: it has failed
-        return self._complete(answer) if claimed is not None and lacks_data(claimed.claims) else answer
+        claimed: Claimed = answer.calls.answers[answer.place]
+        return self._complete(answer) if lacks_data(claimed.claims) else answer
 
     def done(self, token: str) -> asyncio.Future[list[str]] | None:
         """A row is processed, and goes. The answer; None: the token does not count, or something is to be done first."""

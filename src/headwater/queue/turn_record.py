@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.bulk import claim_slots, finish_slots
@@ -133,6 +134,5 @@ class TurnAnswer(RecalledAnswer[Claimed], eq=False):
 
     def recall(self) -> None:
         self.turn.end()  # the claim is known then
-        claimed: Claimed | None = self.calls.answers[self.place]
-        if claimed is not None:  # else it has failed
-            self.turn.give_back(claimed.claims)
+        claimed: Any = self.calls.answers[self.place]
+        self.turn.give_back(claimed.claims)
