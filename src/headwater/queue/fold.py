@@ -6,8 +6,6 @@ inserted the row, and then the row is gone by the end, or a later record holds i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from headwater.queue.body import BODY_SIZE, FLAGS, ON_LOG, PRIORITY, expiration_of, insertion_of, key_of, process_of, with_process
@@ -119,24 +117,19 @@ class QueueFold:
         """The id that the next inserted row gets."""
         return self.sequence * MOST_ROWS + self._inserted
 
-    def insert_due(self, slot: int, key: bytes, body: bytes, priority: int, id: int) -> None:
-        """`insert` of a row that is due from now on, has all its data, and waits for no other: what nearly all puts do.
-
-        `id`: the `next_id`, and for each row behind the first one more. `count_inserted` counts them, before the record ends.
-        """
+    def insert_due(self, slot: int, key: bytes, body: bytes, priority: int) -> int:
+        """`insert` of a row that is due from now on, has all its data, and waits for no other: what nearly all puts do."""
         columns = self.columns
-        columns.ids[slot] = id
+        id = columns.ids[slot] = self.sequence * MOST_ROWS + self._inserted
+        self._inserted += 1
+        self._homes += 1
         columns.bodies[slot] = body
+        self.live_bytes += len(body)
         self.by_key[key] = slot
         if columns.by_id is not None:
             columns.by_id[id] = slot
         self.order.add_new(slot, id, priority, self.now)
-
-    def count_inserted(self, bodies: Sequence[bytes]) -> None:
-        """The rows that `insert_due` has inserted."""
-        self._inserted += len(bodies)
-        self._homes += len(bodies)
-        self.live_bytes += sum(map(len, bodies))
+        return id
 
     def expire_at(self, slot: int, expiration: int) -> None:
         """A row that was inserted, or waits again, expires at a date."""
@@ -185,8 +178,19 @@ class QueueFold:
         self.live_bytes -= len(body)
         if body[FLAGS] & ON_LOG:
             self.data.leave(slot, body)
-        self._leave_home(self.home(slot))
-        columns.give_back(slot)
+        home = columns.ids[slot] // MOST_ROWS
+        if columns.homes:
+            home = columns.homes.get(slot, home)
+        if home == self.sequence:
+            self._homes -= 1
+        else:
+            self.homes.remove(home)
+        if columns.by_id is not None or columns.homes or columns.tries or columns.extras or columns.waits.after:
+            columns.give_back(slot)
+        else:  # as it does then, without the call
+            columns.states[slot] = FREE
+            columns.bodies[slot] = b""
+            columns.free.append(slot)
         if columns.waits.waiters:
             self.let_go(columns.ids[slot])
 

@@ -89,14 +89,10 @@ class QueueLog:
         try:
             self.region.append_for(self.table, value, self.decisions.fold.sequence, calls)
         except Exception as error:
-            self.fail(calls, error)
+            self._break()
+            calls.set_exception(error)
         else:
             self._last = calls.futures[-1]
-
-    def fail(self, calls: SharedCalls, error: Exception) -> None:
-        """Calls whose record is not written: the fold, which has some of their changes, is broken."""
-        self._break()
-        calls.set_exception(error)
 
     async def tail(self) -> bool:
         """Wait for the last record under way. False: it was not written, and what was read of the fold is not so."""

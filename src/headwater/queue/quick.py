@@ -65,15 +65,14 @@ class QuickPut:
             return None
         if (turn.now != now or len(turn.calls.futures) >= MOST_CALLS) and not turn.begin(now):
             return None
-        columns, calls, inserted = fold.columns, turn.calls, turn.inserted
+        columns, calls = fold.columns, turn.calls
         slot = columns.free.pop() if columns.free else columns.take()
         body = _pack_body(INSERT, slot, new.form, priority, new.declaration, now, now, 0, len(key), len(data)) + key + data
-        id = turn.first_id + len(inserted)
-        fold.insert_due(slot, key, body, priority, id)
-        inserted.append(body)
+        decisions.totals.puts += 1
         future: asyncio.Future[list[Put]] = self._future()
         calls.futures.append(future)
-        calls.answers.append([Put(id, "inserted", now)])
+        calls.answers.append([Put(fold.insert_due(slot, key, body, priority), "inserted", now)])
+        turn.inserted.append(body)
         return future
 
 

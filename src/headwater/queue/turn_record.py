@@ -43,10 +43,8 @@ class TurnRecord:
         """Whether the first due row may be claimed without a look at anything else, as long as the record is open."""
         self.calls = SharedCalls([], [])
         """Those of the open record. The answers of claims are made at its end."""
-        self.first_id = 0
-        """Of the first row that it inserts; that of each further one is by one higher."""
         self.inserted: list[bytes] = []
-        """The bodies of the rows that it inserts, which are the changes, too."""
+        """The changes that insert rows."""
         self.finished: list[int] = []
         """The slots of rows that are done, whose tokens count no longer."""
         self.claimed: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
@@ -62,7 +60,7 @@ class TurnRecord:
         fold = decisions.fold
         fold.begin(now)
         self.now, self.calls, self.inserted, self.finished, self.claimed = now, SharedCalls([], []), [], [], {}
-        self.first_id, order = fold.next_id, fold.order
+        order = fold.order
         self.claims = not (
             fold.paused
             or fold.follow_ups
@@ -84,28 +82,17 @@ class TurnRecord:
         if self.now == _CLOSED:
             return
         now, self.now, calls = self.now, _CLOSED, self.calls
+        decisions = self._log.decisions
+        fold, totals = decisions.fold, decisions.totals
         if not calls.futures:
-            self._log.decisions.fold.abandon()
+            fold.abandon()
             return
-        try:
-            value = self._changed(now)
-        except Exception as error:  # nobody would ever answer the calls
-            self._log.fail(calls, error)
-            return
-        self._log.append_for(value, calls)
-
-    def _changed(self, now: int) -> bytes:
-        """Make what is left of the changes; return the record."""
-        decisions, answers = self._log.decisions, self.calls.answers
-        fold, totals, parts = decisions.fold, decisions.totals, [encode_header(*HEADER, now)]
+        parts = [encode_header(*HEADER, now)]
         if self.finished:
             totals.done += len(self.finished)
             parts.append(encode_rows(DONE, finish_slots(fold, self.finished)))
-        if self.inserted:
-            totals.puts += len(self.inserted)
-            fold.count_inserted(self.inserted)
-            parts += self.inserted
-        until = now + decisions.settings.lease
+        parts += self.inserted
+        until, answers = now + decisions.settings.lease, calls.answers
         for (group, worker), (slots, places) in self.claimed.items():
             totals.claims += len(slots)
             rows, claims = claim_slots(fold, slots, until, group, worker)
@@ -117,7 +104,7 @@ class TurnRecord:
                     answers[place].claims.append(claim)
         value = b"".join(parts)
         fold.end(len(value))
-        return value
+        self._log.append_for(value, calls)
 
     def _turn_over(self) -> None:
         self._scheduled = False

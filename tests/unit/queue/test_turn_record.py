@@ -10,7 +10,6 @@ from tests.unit.queue.conftest import TABLE, FailingAppends, OpenQueue
 from tests.unit.queue.played import state
 
 from headwater.core.errors import DiskFull
-from headwater.queue import turn_record
 from headwater.queue.fold import QueueFold
 from headwater.queue.queue import Queue
 from headwater.queue.queue_log import folded
@@ -278,20 +277,3 @@ async def test_a_claim_of_several_rows_whose_caller_gives_up_is_released(opened:
     task.cancel()
     await asyncio.wait([task])
     assert [one.row.key for one in (await queue.claim(3)).claims] == [b"a", b"b", b"c"]
-
-
-async def test_calls_whose_changes_fail_are_told_so_and_the_queue_goes_on(opened: OpenQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = await opened()
-    await queue.put(rows(b"a"))
-
-    def fails(*_: object) -> None:
-        raise ZeroDivisionError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(turn_record, "claim_slots", fails)
-        calls = [queue.put(rows(b"b")), queue.claim()]
-        for call in calls:
-            with pytest.raises(ZeroDivisionError):
-                await call
-    assert [row.key for row in await queue.rows()] == [b"a"]
-    assert (await queue.claim()).claims[0].row.key == b"a"
