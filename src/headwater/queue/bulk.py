@@ -73,8 +73,5 @@ def leave_homes(fold: QueueFold, slots: Sequence[int]) -> None:
     """Rows need their homes no longer; none of these is the record that is being made."""
     ids, written = fold.columns.ids, fold.columns.homes
     homes = [written.get(slot) or ids[slot] // MOST_ROWS for slot in slots] if written else [ids[slot] // MOST_ROWS for slot in slots]
-    if homes and homes.count(homes[0]) == len(homes):  # they were put together
-        fold.homes.remove(homes[0], len(homes))
-        return
     for home, those in groupby(homes):
-        fold.homes.remove(home, len(list(those)))
+        fold.homes.remove(home, sum(1 for _ in those))

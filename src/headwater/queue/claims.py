@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
-from operator import is_
 
 import msgspec
 from msgspec.structs import replace
@@ -99,20 +98,19 @@ class Claims:
         return claim
 
     def remove_many(self, slots: Sequence[int]) -> None:
-        """Rows are no longer processed: one at least."""
-        claims, run, drop = list(map(self.by_slot.pop, slots)), self._run, self.by_token.pop
-        for claim in claims:
+        """Rows are no longer processed."""
+        drop, run, ended = self.by_token.pop, self._run, dict[str, int]()
+        for claim in map(self.by_slot.pop, slots):
             drop(claim.token, None)
-        groups = [claim.group for claim in claims if claim.fast]
-        alike = groups.count(groups[0]) == len(groups) if groups else True  # mostly one consumer group has them all
-        for group, count in [(groups[0], len(groups))] if alike and groups else Counter(groups).items():
+            if claim.fast:
+                ended[claim.group] = ended.get(claim.group, 0) + 1
+            if run and run[0] is claim:
+                run.popleft()
+        for group, count in ended.items():
             if self._fast[group] > count:
                 self._fast[group] -= count
             else:
                 del self._fast[group]
-        if all(map(is_, run, claims)) and len(run) >= len(claims):  # they are done in the order in which they were claimed
-            for _ in claims:
-                run.popleft()
 
     def only_slow(self, group: str) -> bool:
         """Whether a consumer group processes no row below the slow band."""

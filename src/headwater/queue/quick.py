@@ -18,8 +18,6 @@ from headwater.queue.runtime import QueueRuntime
 from headwater.queue.turn_record import MOST_CALLS, TurnAnswer
 from headwater.queue.values import Claimed, Put
 
-MOST_ROWS = 100
-"""That one call claims, or says to be done: so many calls, of as many rows, fit into a record."""
 _NAMES = 10_000  # pairs of names that are known to be names
 _pack_body = BODY.pack
 
@@ -115,34 +113,6 @@ class QuickClaim:
         answer = TurnAnswer(future, turn, calls, place)
         return answer if not fold.data.bytes else self._completed(answer)
 
-    def claim_some(self, n: int, group: str, worker: str, done: Sequence[str]) -> Awaitable[Claimed] | None:
-        """`claim` of up to `n` rows, with several done ones: `MOST_ROWS` of each at most."""
-        now, turn, decisions = self._now_ms(), self._turn, self._log.decisions
-        fold, names = decisions.fold, (group, worker)
-        finished = self._finished(done) if done else []
-        if finished is None or fold.data.bytes:  # large rows are counted while they are claimed
-            return None
-        if names not in self._names:
-            self._check(group, worker)
-        if (turn.now != now or len(turn.calls.futures) >= MOST_CALLS) and not turn.begin(now):
-            return None
-        order = fold.order
-        slots = order.pop_many(n) if turn.claims else []
-        while turn.claims and len(slots) < n and (slot := order.pop_quick()) >= 0:
-            slots.append(slot)
-        if not slots:
-            turn.end()  # it may have been begun in vain
-            return None
-        self._finish(done, finished)
-        calls = turn.calls
-        run, place = turn.claimed.setdefault(names, ([], [])), len(calls.futures)
-        run[0].extend(slots)
-        run[1].extend([place] * len(slots))
-        future: asyncio.Future[Claimed] = self._future()
-        calls.futures.append(future)
-        calls.answers.append(None)
-        return TurnAnswer(future, turn, calls, place)
-
     def _completed(self, answer: TurnAnswer) -> Awaitable[Claimed]:
         """The answer, where rows have data that are on the log alone: this may be one of them."""
         self._turn.end()  # the row is known then
@@ -164,32 +134,6 @@ class QuickClaim:
         turn.calls.futures.append(future)
         turn.calls.answers.append([])
         return future
-
-    def done_some(self, tokens: Sequence[str]) -> asyncio.Future[list[str]] | None:
-        """`done` of several rows: `MOST_ROWS` at most."""
-        now, turn, finished = self._now_ms(), self._turn, self._finished(tokens)
-        if finished is None or ((turn.now != now or len(turn.calls.futures) >= MOST_CALLS) and not turn.begin(now)):
-            return None
-        self._finish(tokens, finished)
-        future: asyncio.Future[list[str]] = self._future()
-        turn.calls.futures.append(future)
-        turn.calls.answers.append([])
-        return future
-
-    def _finished(self, tokens: Sequence[str]) -> list[int] | None:
-        """The slots of rows that are done, and of which nothing stays. None: a token does not count, or something does."""
-        decisions = self._log.decisions
-        by_token, extras = decisions.fold.claims.by_token, decisions.fold.columns.extras
-        slots = [by_token.get(token, -1) for token in tokens]
-        if -1 in slots or len(set(slots)) < len(slots) or decisions.remembers or decisions.watched:
-            return None
-        return None if extras and any(_stays(extras.get(slot)) for slot in slots) else slots
-
-    def _finish(self, tokens: Sequence[str], slots: list[int]) -> None:
-        by_token = self._log.decisions.fold.claims.by_token
-        for token in tokens:
-            del by_token[token]
-        self._turn.finished.extend(slots)
 
     def _check(self, group: str, worker: str) -> None:
         """Errors: `BadInput` for names that are none."""

@@ -23,7 +23,7 @@ from headwater.queue.values import Claimed, ClaimedRow
 from headwater.queue.waiting import WaitingClaims
 
 MOST_CALLS = 128
-"""That one record has: as all keys and data in it are short, and each call has few rows, it fits into every log."""
+"""That one record has: as all keys and data in it are short, it fits into every log."""
 _CLOSED = -1  # the time of no record
 
 
@@ -48,7 +48,7 @@ class TurnRecord:
         self.finished: list[int] = []
         """The slots of rows that are done, whose tokens count no longer."""
         self.claimed: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
-        """By consumer group and worker: the slots of rows that are claimed, and for each the place of the call that has claimed it."""
+        """By consumer group and worker: the slots of rows that are claimed, and the places of the calls that have claimed them."""
 
     def begin(self, now: int) -> bool:
         """Begin a record, and end the one that is open. False: something is to be done first; then none is open."""
@@ -92,16 +92,13 @@ class TurnRecord:
             totals.done += len(self.finished)
             parts.append(encode_rows(DONE, finish_slots(fold, self.finished)))
         parts += self.inserted
-        until, answers = now + decisions.settings.lease, calls.answers
+        until = now + decisions.settings.lease
         for (group, worker), (slots, places) in self.claimed.items():
             totals.claims += len(slots)
             rows, claims = claim_slots(fold, slots, until, group, worker)
             parts.append(encode_claim(until, group.encode(), worker.encode(), rows))
             for place, claim in zip(places, claims, strict=True):
-                if answers[place] is None:
-                    answers[place] = Claimed([claim], [])
-                else:
-                    answers[place].claims.append(claim)
+                calls.answers[place] = Claimed([claim], [])
         value = b"".join(parts)
         fold.end(len(value))
         self._log.append_for(value, calls)

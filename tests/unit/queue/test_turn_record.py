@@ -13,7 +13,6 @@ from headwater.core.errors import DiskFull
 from headwater.queue.fold import QueueFold
 from headwater.queue.queue import Queue
 from headwater.queue.queue_log import folded
-from headwater.queue.quick import MOST_ROWS
 from headwater.queue.records import NAMES, decode_record
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
@@ -220,60 +219,3 @@ async def test_rows_whose_data_are_on_the_log_are_claimed_with_them(opened: Open
     await queue.put([NewRow(key=b"large", data=b"7" * 5000), NewRow(key=b"small")])
     claims = [queue.claim(), queue.claim()]
     assert [len((await call).claims[0].row.data) for call in claims] == [5000, 4]
-
-
-async def test_calls_of_several_rows_share_a_record_too(opened: OpenQueue, region: Region, clock: ManualClock) -> None:
-    queue = await opened()
-    await queue.put(rows(*(b"%d" % number for number in range(9))))
-    claims = [await call for call in [queue.claim(3, worker="w"), queue.claim(), queue.claim(2, worker="w")]]
-    assert [[one.row.key for one in claimed.claims] for claimed in claims] == [[b"0", b"1", b"2"], [b"3"], [b"4", b"5"]]
-    tokens = [[one.token for one in claimed.claims] for claimed in claims]
-    last, done = queue.claim(9, done=[*tokens[0], *tokens[1]]), queue.done(tokens[2])
-    assert ([one.row.key for one in (await last).claims], await done) == ([b"6", b"7", b"8"], [])
-    assert await changes(region) == [["insert"] * 9, ["claim"] * 2, ["done", "claim"]]
-    assert state(await folded(region, TABLE, clock)) == state(fold_of(queue))
-    assert (await queue.count(), queue.statistics().done) == ((0, 0, 0, 3, 0), 6)
-
-
-async def test_many_calls_of_many_rows_fit_into_a_record(opened: OpenQueue, region: Region) -> None:
-    queue, count = await opened(), MOST_ROWS * MOST_CALLS
-    await queue.put(rows(*(b"%d" % number for number in range(count))))
-    claims = [await call for call in [queue.claim(MOST_ROWS) for _ in range(MOST_CALLS)]]
-    assert [len(claimed.claims) for claimed in claims] == [MOST_ROWS] * MOST_CALLS
-    done = [queue.done([one.token for one in claimed.claims]) for claimed in claims]
-    assert [await call for call in done] == [[]] * MOST_CALLS
-    assert (await changes(region))[1:] == [["claim"], ["done"]]
-
-
-@pytest.mark.parametrize("odd", ["twice", "unknown"])
-async def test_a_stale_token_among_several_spoils_nothing(opened: OpenQueue, odd: str) -> None:
-    queue = await opened()
-    await queue.put(rows(b"a", b"b", b"c"))
-    tokens = [one.token for one in (await queue.claim(2)).claims]
-    stale = tokens[0] if odd == "twice" else "9-9-9"
-    claimed = await queue.claim(2, done=[*tokens, stale])
-    assert ([one.row.key for one in claimed.claims], claimed.stale) == ([b"c"], [stale])
-
-
-async def test_a_claim_of_several_rows_takes_them_in_their_order(opened: OpenQueue, clock: ManualClock) -> None:
-    queue = await opened()
-    await queue.put(rows(b"a", b"b", b"c"))
-    await queue.put([NewRow(key=b"first", priority=1), NewRow(key=b"slow", priority=230)])
-    await queue.put(rows(b"a"))  # merged: an entry of the order is passed over
-    await queue.cancel(b"b")
-    assert [one.row.key for one in (await queue.claim(9)).claims] == [b"first", b"a", b"c"]
-    assert [one.row.key for one in (await queue.claim(9, group="other")).claims] == [b"slow"]
-
-
-async def test_a_claim_of_several_rows_whose_caller_gives_up_is_released(opened: OpenQueue) -> None:
-    queue = await opened()
-    await queue.put(rows(b"a", b"b", b"c"))
-
-    async def claim() -> None:
-        await queue.claim(2)
-
-    task = asyncio.create_task(claim())
-    await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-    assert [one.row.key for one in (await queue.claim(3)).claims] == [b"a", b"b", b"c"]
