@@ -13,8 +13,7 @@ from headwater.client.queue_performer import QueuePerformer, show_put
 from headwater.core.errors import BadInput
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.bodies import read_claim, read_done, read_settings_body
-from headwater.queue.claim_json import encode_claimed
-from headwater.queue.json_form import is_list, read_rows
+from headwater.queue.json_form import claim_fields, is_list, read_rows
 from headwater.queue.operations import CREATE, DONE, LISTEN, QUEUE, RESULT
 from headwater.queue.requests import ClaimRows, CreateQueue, DoneClaim, FindResult, PutRows, QueueRequest
 from headwater.queue.result_form import show_result, told_done
@@ -187,4 +186,4 @@ def _many_put(puts: Sequence[Put]) -> bytes:
 def _claimed(claimed: Claimed) -> bytes:
     if not claimed.claims and not claimed.stale:
         return b""
-    return encode_claimed(claimed)
+    return json.encode({"claims": [claim_fields(claim) for claim in claimed.claims], "stale": claimed.stale})
