@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -82,9 +82,9 @@ class Claims:
         self._lease(claim)
 
     def remove(self, slot: int) -> HeldRow:
-        """A row is no longer processed. Its token may be gone already."""
+        """A row is no longer processed."""
         claim = self.by_slot.pop(slot)
-        self.by_token.pop(claim.token, None)
+        del self.by_token[claim.token]
         if claim.fast:
             fast, group = self._fast, claim.group
             left = fast[group] - 1
@@ -97,20 +97,20 @@ class Claims:
             run.popleft()
         return claim
 
-    def remove_many(self, slots: Sequence[int]) -> None:
-        """Rows are no longer processed."""
-        drop, run, ended = self.by_token.pop, self._run, dict[str, int]()
-        for claim in map(self.by_slot.pop, slots):
-            drop(claim.token, None)
-            if claim.fast:
-                ended[claim.group] = ended.get(claim.group, 0) + 1
+    def remove_many(self, tokens: Iterable[str], slots: Iterable[int]) -> None:
+        """Rows are no longer processed: these tokens, all of which count, and their slots."""
+        drop, fast, run = self.by_token.__delitem__, self._fast, self._run
+        for token in tokens:
+            drop(token)
+        gone = list(map(self.by_slot.pop, slots))
+        for group, count in Counter([claim.group for claim in gone if claim.fast]).items():
+            if fast[group] > count:
+                fast[group] -= count
+            else:
+                del fast[group]
+        for claim in gone:
             if run and run[0] is claim:
                 run.popleft()
-        for group, count in ended.items():
-            if self._fast[group] > count:
-                self._fast[group] -= count
-            else:
-                del self._fast[group]
 
     def only_slow(self, group: str) -> bool:
         """Whether a consumer group processes no row below the slow band."""

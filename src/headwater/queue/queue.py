@@ -60,7 +60,7 @@ class Queue(QueuePuts):
         """`open_queue` makes it."""
         super().__init__(runtime)
         self.name = runtime.name
-        quick = QuickClaim(runtime)
+        quick = QuickClaim(runtime, self._recall)
         self._claim_one, self._done_one = quick.claim, quick.done
 
     # -- claiming ---------------------------------------------------------------------------------------------------------

@@ -6,20 +6,22 @@ What is out of the ordinary is left to the general way, which does the same in m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.body import BODY
 from headwater.queue.checks import FORMS, MAX_KEY, checked_name
-from headwater.queue.claim_reader import lacks_data
-from headwater.queue.columns import Extras
-from headwater.queue.records import INSERT
+from headwater.queue.columns import PROCESSING, Extras
+from headwater.queue.data_place import DataPlace
+from headwater.queue.records import CLAIM, CLAIM_ONE, DONE, DONE_CLAIM, DONE_ONE, INSERT
 from headwater.queue.row import NewRow
+from headwater.queue.row_view import claimed_row
 from headwater.queue.runtime import QueueRuntime
-from headwater.queue.turn_record import MOST_CALLS, TurnAnswer
-from headwater.queue.values import Claimed, Put
+from headwater.queue.turn_record import MOST_CALLS
+from headwater.queue.values import Claimed, ClaimedRow, Put
 
-_NAMES = 10_000  # pairs of names that are known to be names
-_pack_body = BODY.pack
+_NAMES = 10_000  # pairs of names whose bytes are kept
+_pack_body, _pack_done, _pack_claim, _pack_done_claim = BODY.pack, DONE_ONE.pack, CLAIM_ONE.pack, DONE_CLAIM.pack
 
 
 def _stays(extras: Extras | None) -> bool:
@@ -61,84 +63,93 @@ class QuickPut:
             or key in fold.by_key
         ):
             return None
-        if (turn.now != now or len(turn.calls.futures) >= MOST_CALLS) and not turn.begin(now):
+        if (turn.now != now or len(turn.futures) >= MOST_CALLS) and not turn.begin(now):
             return None
-        columns, calls = fold.columns, turn.calls
+        columns = fold.columns
         slot = columns.free.pop() if columns.free else columns.take()
         body = _pack_body(INSERT, slot, new.form, priority, new.declaration, now, now, 0, len(key), len(data)) + key + data
         decisions.totals.puts += 1
         future: asyncio.Future[list[Put]] = self._future()
-        calls.futures.append(future)
-        calls.answers.append([Put(fold.insert_due(slot, key, body, priority), "inserted", now)])
-        turn.inserted.append(body)
+        turn.futures.append(future)
+        turn.answers.append([Put(fold.insert_due(slot, key, body, priority), "inserted", now)])
+        turn.parts.append(body)
         return future
 
 
 class QuickClaim:
     """Claims the first due row, for the usual lease; and removes one row that is done."""
 
-    def __init__(self, runtime: QueueRuntime) -> None:
-        self._log, self._now_ms, self._turn, self._complete = runtime.log, runtime.now_ms, runtime.turn, runtime.claims.completed
+    def __init__(self, runtime: QueueRuntime, recall: Callable[[Claimed], object]) -> None:
+        """`recall`: is called with a claim that has not reached its caller."""
+        self._log, self._now_ms, self._turn, self._recall = runtime.log, runtime.now_ms, runtime.turn, recall
+        self._complete = runtime.claims.completed
         self._future = asyncio.get_running_loop().create_future
-        self._names: set[tuple[str, str]] = set()
+        self._names: dict[tuple[str, str], tuple[int, int, bytes]] = {}
 
     def claim(self, group: str, worker: str, done: Sequence[str]) -> Awaitable[Claimed] | None:
         """The answer. None: no row below the slow band is due, a token does not count, or something is to be done first."""
         now, turn, decisions = self._now_ms(), self._turn, self._log.decisions
-        fold, names = decisions.fold, (group, worker)
+        fold = decisions.fold
+        claims, columns = fold.claims, fold.columns
         if done:
-            finished, columns = fold.claims.by_token.get(done[0], -1), fold.columns
-            if finished < 0 or decisions.remembers or decisions.watched or (columns.extras and _stays(columns.extras.get(finished))):
+            finished = claims.by_token.get(done[0], -1)
+            if (
+                finished < 0
+                or decisions.remembers
+                or decisions.watched
+                or columns.waits.waiters
+                or (columns.extras and _stays(columns.extras.get(finished)))
+            ):
                 return None
-        if names not in self._names:
-            self._check(group, worker)
-        if (turn.now != now or len(turn.calls.futures) >= MOST_CALLS) and not turn.begin(now):
+        names = self._names.get((group, worker)) or self._encoded(group, worker)
+        if (turn.now != now or len(turn.futures) >= MOST_CALLS) and not turn.begin(now):
             return None
         slot = fold.order.pop_quick() if turn.claims else -1
         if slot < 0:
             turn.end()  # it may have been begun in vain
             return None
+        id, until, totals = columns.ids[slot], now + decisions.settings.lease, decisions.totals
         if done:
-            del fold.claims.by_token[done[0]]
-            turn.finished.append(finished)
-        calls, run = turn.calls, turn.claimed.get(names)
-        if run is None:
-            run = turn.claimed[names] = ([], [])
-        place = len(calls.futures)
-        run[0].append(slot)
-        run[1].append(place)
+            change = _pack_done_claim(
+                DONE, 1, finished, columns.ids[finished], CLAIM, until, names[0], names[1], 1, slot, id
+            ) + names[2]  # fmt: skip
+            fold.done(finished)
+            totals.done += 1
+        else:
+            change = _pack_claim(CLAIM, until, names[0], names[1], 1, slot, id) + names[2]
+        columns.states[slot] = PROCESSING
+        token = claims.add(slot, fold.sequence, now, until, group, worker, True)
+        row = claimed_row(fold, slot, now, until, group, worker)
+        totals.claims += 1
+        claimed = Claimed([ClaimedRow(row, token, until)], [])
         future: asyncio.Future[Claimed] = self._future()
-        calls.futures.append(future)
-        calls.answers.append(None)
-        answer = TurnAnswer(future, turn, calls, place)
-        return answer if not fold.data.bytes else self._completed(answer)
-
-    def _completed(self, answer: TurnAnswer) -> Awaitable[Claimed]:
-        """The answer, where rows have data that are on the log alone: this may be one of them."""
-        self._turn.end()  # the row is known then
-        claimed: Claimed = answer.calls.answers[answer.place]
-        return self._complete(answer) if lacks_data(claimed.claims) else answer
+        turn.parts.append(change)
+        turn.futures.append(future)
+        turn.answers.append(claimed)
+        answer = RecalledAnswer(future, claimed, self._recall)
+        return answer if type(row.data) is not DataPlace else self._complete(answer)
 
     def done(self, token: str) -> asyncio.Future[list[str]] | None:
         """A row is processed, and goes. The answer; None: the token does not count, or something is to be done first."""
         now, turn, decisions = self._now_ms(), self._turn, self._log.decisions
-        by_token, columns = decisions.fold.claims.by_token, decisions.fold.columns
-        slot = by_token.get(token)
+        fold = decisions.fold
+        columns, slot = fold.columns, fold.claims.by_token.get(token)
         if slot is None or decisions.remembers or decisions.watched or (columns.extras and _stays(columns.extras.get(slot))):
             return None
-        if (turn.now != now or len(turn.calls.futures) >= MOST_CALLS) and not turn.begin(now):
+        if (turn.now != now or len(turn.futures) >= MOST_CALLS) and not turn.begin(now):
             return None
-        del by_token[token]
-        turn.finished.append(slot)
         future: asyncio.Future[list[str]] = self._future()
-        turn.calls.futures.append(future)
-        turn.calls.answers.append([])
+        turn.parts.append(_pack_done(DONE, 1, slot, columns.ids[slot]))
+        turn.futures.append(future)
+        turn.answers.append([])
+        fold.done(slot)
+        decisions.totals.done += 1
         return future
 
-    def _check(self, group: str, worker: str) -> None:
-        """Errors: `BadInput` for names that are none."""
-        checked_name(group, "The consumer group")
-        checked_name(worker, "The worker's name")
+    def _encoded(self, group: str, worker: str) -> tuple[int, int, bytes]:
+        """The lengths of the names, and their bytes."""
+        encoded = checked_name(group, "The consumer group"), checked_name(worker, "The worker's name")
         if len(self._names) >= _NAMES:  # names that change with every call
             self._names.clear()
-        self._names.add((group, worker))
+        names = self._names[group, worker] = len(encoded[0]), len(encoded[1]), encoded[0] + encoded[1]
+        return names

@@ -10,7 +10,7 @@ from typing import TypeVar
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, HeadwaterError, OffsetGone, OutcomeUnknown
 from headwater.core.timers import Timers
-from headwater.queue.answer import KnownAnswer
+from headwater.queue.answer import RecalledAnswer
 from headwater.queue.carry import Carrier
 from headwater.queue.claim_reader import ClaimReader, lacks_data
 from headwater.queue.count_events import CountEvents
@@ -50,7 +50,7 @@ class QueueRuntime:
         self._loop = asyncio.get_running_loop()
         self._serving = False  # a serve is scheduled
         self._begun: list[asyncio.Future[None]] = []  # records of the call that is being made, which needs several
-        self.turn = TurnRecord(log, self.waiting, wake=self.wake, give_back=self.give_back)
+        self.turn = TurnRecord(log, self.waiting, self.wake)
         log.decisions.on_full, log.decisions.before, log.on_break = self._next_record, self.turn.end, self.turn.end
         self._fold = log.decisions.fold
         log.on_settled, log.on_end = self._settled, self._ended
@@ -105,7 +105,7 @@ class QueueRuntime:
             return self.later(again) if not begun else self._written(begun, None)
         if self.waiting:
             self.wake()
-        return future if recall is None else KnownAnswer(future, answer, recall)
+        return future if recall is None else RecalledAnswer(future, answer, recall)
 
     async def later(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call once the queue can be written again. Errors: those of `QueueLog.ready`, and of the call."""
@@ -153,7 +153,6 @@ class QueueRuntime:
         """Return when the fold can be looked at, with everything done that is overdue."""
         while True:
             await self.log.ready()
-            self.turn.end()
             now = self.now_ms()
             if self.decisions.overdue(now):
                 self._advance(now)
@@ -162,12 +161,10 @@ class QueueRuntime:
                 return
 
     def statistics(self) -> QueueStatistics:
-        self.turn.end()
         return statistics_of(self.decisions, len(self.waiting), len(self.results), self.now_ms())
 
     def listen(self) -> AsyncIterator[QueueEvent]:
         """Events from now on."""
-        self.turn.end()
         listening = self.events.listen(self.decisions.fold.order.due)
         self._counts.begin()
         self.set_alarm()

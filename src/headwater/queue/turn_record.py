@@ -1,11 +1,7 @@
 """The record that the short calls of one turn of the event loop share: many callers at once cost one record, not one each.
 
-A turn is short, and the record has one time: it ends with the turn, with the millisecond, before any other record begins, before anybody
-looks at the rows, and when it is full. Each of its calls is answered when the record is durable.
-
-A call decides at once which row it inserts, claims or finishes, and puts it out of the others' reach. What else that takes is done for all
-of them at the end, in few steps for each: nobody sees the rows before that. The record tells of the done rows first, then of the inserted
-and the claimed ones: no row is done before the record that has claimed it is durable, and slots become free at the end.
+A turn is short, and the record has one time: it ends with the turn, with the millisecond, before any other record begins, and when it is
+full. Each of its calls changes the fold when it is made, and is answered when the record is durable.
 """
 
 from __future__ import annotations
@@ -14,12 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from headwater.queue.answer import RecalledAnswer
-from headwater.queue.bulk import claim_slots, finish_slots
 from headwater.queue.queue_log import QueueLog
-from headwater.queue.records import DONE, HEADER, encode_claim, encode_header, encode_rows
+from headwater.queue.records import HEADER, encode_header
 from headwater.queue.shared_calls import SharedCalls
-from headwater.queue.values import Claimed, ClaimedRow
 from headwater.queue.waiting import WaitingClaims
 
 MOST_CALLS = 128
@@ -30,25 +23,19 @@ _CLOSED = -1  # the time of no record
 class TurnRecord:
     """Belongs to the event loop of its queue."""
 
-    def __init__(
-        self, log: QueueLog, waiting: WaitingClaims, *, wake: Callable[[], None], give_back: Callable[[list[ClaimedRow]], None]
-    ) -> None:
-        """`wake`: serves the claims that wait, at the next turn. `give_back`: releases rows whose claim has reached nobody."""
-        self._log, self._waiting, self._wake, self.give_back = log, waiting, wake, give_back
+    def __init__(self, log: QueueLog, waiting: WaitingClaims, wake: Callable[[], None]) -> None:
+        """`wake`: serves the claims that wait, at the next turn."""
+        self._log, self._waiting, self._wake = log, waiting, wake
         self._call_soon = asyncio.get_running_loop().call_soon
         self._scheduled = False  # `_turn_over` is
         self.now = _CLOSED
         """The time of the record that is open."""
         self.claims = False
         """Whether the first due row may be claimed without a look at anything else, as long as the record is open."""
-        self.calls = SharedCalls([], [])
-        """Those of the open record. The answers of claims are made at its end."""
-        self.inserted: list[bytes] = []
-        """The changes that insert rows."""
-        self.finished: list[int] = []
-        """The slots of rows that are done, whose tokens count no longer."""
-        self.claimed: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
-        """By consumer group and worker: the slots of rows that are claimed, and the places of the calls that have claimed them."""
+        self.parts: list[bytes] = []
+        """Of the open record. Whoever adds a change adds a future and an answer."""
+        self.futures: list[asyncio.Future[Any]] = []
+        self.answers: list[Any] = []
 
     def begin(self, now: int) -> bool:
         """Begin a record, and end the one that is open. False: something is to be done first; then none is open."""
@@ -59,12 +46,11 @@ class TurnRecord:
             return False
         fold = decisions.fold
         fold.begin(now)
-        self.now, self.calls, self.inserted, self.finished, self.claimed = now, SharedCalls([], []), [], [], {}
+        self.now, self.parts, self.futures, self.answers = now, [encode_header(*HEADER, now)], [], []
         order = fold.order
         self.claims = not (
             fold.paused
             or fold.follow_ups
-            or fold.columns.waits.waiters
             or order.lanes.by_name
             or decisions.limited
             or self._waiting.claims
@@ -78,45 +64,19 @@ class TurnRecord:
         return True
 
     def end(self) -> None:
-        """Make what is left of the changes, and write the record that is open, where it has a call."""
+        """Write the record that is open, where it has a change."""
         if self.now == _CLOSED:
             return
-        now, self.now, calls = self.now, _CLOSED, self.calls
-        decisions = self._log.decisions
-        fold, totals = decisions.fold, decisions.totals
-        if not calls.futures:
+        self.now = _CLOSED
+        fold = self._log.decisions.fold
+        if not self.futures:
             fold.abandon()
             return
-        parts = [encode_header(*HEADER, now)]
-        if self.finished:
-            totals.done += len(self.finished)
-            parts.append(encode_rows(DONE, finish_slots(fold, self.finished)))
-        parts += self.inserted
-        until = now + decisions.settings.lease
-        for (group, worker), (slots, places) in self.claimed.items():
-            totals.claims += len(slots)
-            rows, claims = claim_slots(fold, slots, until, group, worker)
-            parts.append(encode_claim(until, group.encode(), worker.encode(), rows))
-            for place, claim in zip(places, claims, strict=True):
-                calls.answers[place] = Claimed([claim], [])
-        value = b"".join(parts)
+        value = b"".join(self.parts)
         fold.end(len(value))
-        self._log.append_for(value, calls)
+        self._log.append_for(value, SharedCalls(self.futures, self.answers))
 
     def _turn_over(self) -> None:
         self._scheduled = False
         self.end()
         self._log.region.start()  # not before: those who come within the turn would wait for another sync
-
-
-class TurnAnswer(RecalledAnswer[Claimed], eq=False):
-    """The answer of a claim that shares a record. `place`: among the calls of the record."""
-
-    turn: TurnRecord
-    calls: SharedCalls
-    place: int
-
-    def recall(self) -> None:
-        self.turn.end()  # the claim is known then
-        claimed: Any = self.calls.answers[self.place]
-        self.turn.give_back(claimed.claims)

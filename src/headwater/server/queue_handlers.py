@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -169,7 +170,8 @@ class QueueHandlers:
 def _hot(answer: Awaitable[T], encode: Callable[[T], bytes]) -> HotAnswer:
     """A call's answer on the hot path, without a task where the call needs none. What nobody gets is called back."""
     if isinstance(answer, RecalledAnswer):
-        return HotAnswer(answer.future, encode, answer.recall)
+        value: T = answer.value
+        return HotAnswer(answer.future, lambda _: encode(value), partial(answer.recall, value))
     if isinstance(answer, asyncio.Future):
         return HotAnswer(answer, encode)
     return HotAnswer(asyncio.ensure_future(answer), encode)

@@ -48,7 +48,7 @@ async def test_calls_of_one_turn_share_a_record_and_those_of_another_do_not(open
     tokens = [cast(Any, claimed).claims[0].token for claimed in (first, second)]
     finished = [queue.claim(done=tokens[:1]), queue.done(tokens[1:])]
     assert [cast(Any, await call) for call in finished][1] == []
-    assert await changes(region) == [["insert"] * 5, ["insert", "claim", "claim"], ["done", "claim"]]
+    assert await changes(region) == [["insert"] * 5, ["claim", "insert", "claim"], ["done", "claim", "done"]]
     again = await folded(region, TABLE, clock)
     assert state(again) == state(fold_of(queue))
     assert again.homes.records == fold_of(queue).homes.records == 3
@@ -171,51 +171,3 @@ async def test_a_mark_comes_behind_the_record_that_is_open(opened: OpenQueue, re
     done, marked = queue.done([claimed.token]), asyncio.create_task(queue.mark())
     await asyncio.gather(done, marked)
     assert region.look(lambda meta: meta.tables[TABLE].marked) == 4  # also the record of the done
-
-
-async def test_a_token_counts_once_within_a_turn(opened: OpenQueue) -> None:
-    queue = await opened()
-    await queue.put(rows(b"a"))
-    (claimed,) = (await queue.claim()).claims
-    first, second, extended = queue.done([claimed.token]), queue.done([claimed.token]), queue.extend([claimed.token])
-    assert (await first, await second, await extended) == ([], [claimed.token], [claimed.token])
-
-
-async def test_whoever_looks_sees_what_was_called_before(opened: OpenQueue) -> None:
-    queue = await opened()
-    await queue.put(rows(b"a", b"b"))
-    (claimed,) = (await queue.claim()).claims
-    claiming, done = queue.claim(), queue.done([claimed.token])
-    found = queue.statistics()
-    assert (found.claims, found.done, found.counts.processing, found.counts.due) == (2, 1, 1, 0)
-    put = queue.put(rows(b"a"))  # the row of its key is done
-    assert ((await put)[0].outcome, await done, (await claiming).claims[0].row.key) == ("inserted", [], b"b")
-
-
-async def test_follow_up_rows_and_those_that_wait_come_behind_the_done_row(opened: OpenQueue, region: Region, clock: ManualClock) -> None:
-    queue = await opened()
-    (put,) = await queue.put(rows(b"a"))
-    (claimed,) = (await queue.claim()).claims
-    await queue.put([NewRow(key=b"a", data=b"2")])
-    await queue.put([NewRow(key=b"b", after=(put.id,))])
-    done, claiming = queue.done([claimed.token]), queue.claim(2)
-    assert await done == []
-    assert sorted(one.row.key for one in (await claiming).claims) == [b"a", b"b"]
-    assert state(await folded(region, TABLE, clock)) == state(fold_of(queue))
-
-
-async def test_claims_of_several_workers_each_have_their_own(opened: OpenQueue, region: Region, clock: ManualClock) -> None:
-    queue = await opened()
-    await queue.put(rows(b"a", b"b", b"c"))
-    claims = [queue.claim(worker=name, group=name) for name in ("x", "y", "x")]
-    found = [(await call).claims[0].row for call in claims]
-    assert [(row.key, row.worker, row.group) for row in found] == [(b"a", "x", "x"), (b"b", "y", "y"), (b"c", "x", "x")]
-    assert await changes(region) == [["insert"] * 3, ["claim"] * 2]
-    assert state(await folded(region, TABLE, clock)) == state(fold_of(queue))
-
-
-async def test_rows_whose_data_are_on_the_log_are_claimed_with_them(opened: OpenQueue) -> None:
-    queue = await opened(memory=0)
-    await queue.put([NewRow(key=b"large", data=b"7" * 5000), NewRow(key=b"small")])
-    claims = [queue.claim(), queue.claim()]
-    assert [len((await call).claims[0].row.data) for call in claims] == [5000, 4]
