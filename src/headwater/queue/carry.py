@@ -53,15 +53,13 @@ class Carrier:
     def look(self) -> None:
         """See whether there is something to do. Called after each commit."""
         fold = self._runtime.decisions.fold
-        homes = fold.homes
-        unneeded = homes.pass_unneeded() - self._marked
+        unneeded = fold.homes.pass_unneeded() - self._marked
         if self._period is None and too_long(fold, spare=False):
             self._await_period()
         if self._task is not None:
             return
-        large = homes.records > SPARE_RECORDS or homes.bytes > SPARE_BYTES  # first: mostly it is not, and then nothing is too long
         rests = self._rests_until and self._runtime.now_ms() < self._rests_until
-        if unneeded >= _MARK_AT or (large and not rests and too_long(fold)):
+        if unneeded >= _MARK_AT or (not rests and too_long(fold)):
             self._start()
         elif unneeded > 0 and self._timer is None:
             self._timer = self._timers.at(self._runtime.now_ms() + _MARK_AFTER, self._start)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
-
-import msgspec
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from headwater.queue.date_heap import NEVER
 
@@ -15,7 +13,7 @@ _FEW = 1024
 _Lease = tuple[int, int, int]  # its end, the slot, the claim's sequence
 
 
-class HeldRow(msgspec.Struct, frozen=True, gc=False):
+class HeldRow(NamedTuple):
     """A row that is being processed. `sequence`: of the claim's record; with the slot it makes the token."""
 
     sequence: int
@@ -25,7 +23,9 @@ class HeldRow(msgspec.Struct, frozen=True, gc=False):
     worker: str
     fast: bool
     token: str
-    slot: int
+
+
+_made = tuple.__new__  # of a NamedTuple: without the function in Python that checks names
 
 
 class Claims:
@@ -38,7 +38,7 @@ class Claims:
         self.by_slot: dict[int, HeldRow] = {}
         self.by_token: dict[str, int] = {}
         self._fast: dict[str, int] = {}  # by consumer group: rows below the slow band that it processes
-        self._run: deque[HeldRow] = deque()  # leases of one length end in the order in which they begin
+        self._run: deque[_Lease] = deque()  # leases of one length end in the order in which they begin
         self._heap: list[_Lease] = []  # the others
         self.earliest = NEVER
         """No lease ends before this date. The claim that ended then may be gone."""
@@ -50,67 +50,66 @@ class Claims:
         """A row was claimed, by the record of this sequence; return the token. `fast`: it is below the slow band."""
         token = f"{slot}-{sequence}{self._end}"
         self.by_token[token] = slot
-        claim = self.by_slot[slot] = HeldRow(sequence, start, until, group, worker, fast, token, slot)
+        self.by_slot[slot] = _made(HeldRow, (sequence, start, until, group, worker, fast, token))
         if fast:
             self._fast[group] = self._fast.get(group, 0) + 1
         run = self._run
-        if run and until >= run[-1].until and len(run) < _FEW:  # so it is mostly: the others are looked at more closely
-            run.append(claim)
+        if run and until >= run[-1][0] and len(run) < _FEW:  # so it is mostly: the others are looked at more closely
+            run.append((until, slot, sequence))
         else:
-            self._lease(claim)
+            self._lease((until, slot, sequence))
         return token
 
     def add_many(self, slots: Sequence[int], sequence: int, start: int, until: int, group: str, worker: str) -> list[str]:
         """`add` for rows below the slow band that one record claims; return their tokens."""
         end = f"-{sequence}{self._end}"
         tokens = [f"{slot}{end}" for slot in slots]
-        claims = [HeldRow(sequence, start, until, group, worker, True, token, slot) for token, slot in zip(tokens, slots, strict=True)]
         self.by_token.update(zip(tokens, slots, strict=True))
-        self.by_slot.update(zip(slots, claims, strict=True))
+        for slot, token in zip(slots, tokens, strict=True):
+            self.by_slot[slot] = _made(HeldRow, (sequence, start, until, group, worker, True, token))
         self._fast[group] = self._fast.get(group, 0) + len(slots)
-        self._lease(claims[0])
-        if self._run and self._run[-1] is claims[0]:
-            self._run.extend(claims[1:])
+        self._lease((until, slots[0], sequence))
+        if self._run and self._run[-1] == (until, slots[0], sequence):
+            self._run.extend([(until, slot, sequence) for slot in slots[1:]])
         else:
-            for claim in claims[1:]:
-                self._lease(claim)
+            for slot in slots[1:]:
+                self._lease((until, slot, sequence))
         return tokens
 
     def extend(self, slot: int, start: int, until: int) -> None:
         """Its lease begins anew."""
-        claim = self.by_slot[slot] = replace(self.by_slot[slot], start=start, until=until)
-        self._lease(claim)
+        claim = self.by_slot[slot] = self.by_slot[slot]._replace(start=start, until=until)
+        self._lease((until, slot, claim.sequence))
 
     def remove(self, slot: int) -> HeldRow:
         """A row is no longer processed."""
         claim = self.by_slot.pop(slot)
-        del self.by_token[claim.token]
-        if claim.fast:
-            fast, group = self._fast, claim.group
-            left = fast[group] - 1
+        sequence, _, _, group, _, fast, token = claim
+        del self.by_token[token]
+        if fast:
+            left = self._fast[group] - 1
             if left:
-                fast[group] = left
+                self._fast[group] = left
             else:
-                del fast[group]
+                del self._fast[group]
         run = self._run
-        if run and run[0] is claim:
+        if run and run[0][2] == sequence and run[0][1] == slot:
             run.popleft()
         return claim
 
     def remove_many(self, tokens: Iterable[str], slots: Iterable[int]) -> None:
         """Rows are no longer processed: these tokens, all of which count, and their slots."""
-        drop, fast, run = self.by_token.__delitem__, self._fast, self._run
+        drop, take, fast = self.by_token.__delitem__, self.by_slot.pop, self._fast
         for token in tokens:
             drop(token)
-        gone = list(map(self.by_slot.pop, slots))
-        for group, count in Counter([claim.group for claim in gone if claim.fast]).items():
-            if fast[group] > count:
-                fast[group] -= count
-            else:
-                del fast[group]
-        for claim in gone:
-            if run and run[0] is claim:
-                run.popleft()
+        for slot in slots:
+            claim = take(slot)
+            if claim.fast:
+                group = claim.group
+                if fast[group] > 1:
+                    fast[group] -= 1
+                else:
+                    del fast[group]
 
     def only_slow(self, group: str) -> bool:
         """Whether a consumer group processes no row below the slow band."""
@@ -120,43 +119,39 @@ class Claims:
 
     def next_end(self) -> int:
         """When the first lease ends, or `NEVER`."""
-        run, heap, by_slot = self._run, self._heap, self.by_slot
-        while run and by_slot.get(run[0].slot) is not run[0]:
-            run.popleft()
-        while heap and not self._lasts(heap[0]):
-            heapq.heappop(heap)
-        end = run[0].until if run else NEVER
-        self.earliest = min(end, heap[0][0]) if heap else end
+        while self._run and not self._lasts(self._run[0]):
+            self._run.popleft()
+        while self._heap and not self._lasts(self._heap[0]):
+            heapq.heappop(self._heap)
+        ends = [leases[0][0] for leases in (self._run, self._heap) if leases]
+        self.earliest = min(ends, default=NEVER)
         return self.earliest
 
     def pop_ended(self, now: int) -> int:
         """The slot of a claim whose lease has ended before `now`, each once; -1: there is none. At its very end, a lease still holds."""
         if self.next_end() >= now:
             return -1
-        if self._heap and (not self._run or self._heap[0] < _entry(self._run[0])):
+        if self._heap and (not self._run or self._heap[0] < self._run[0]):
             return heapq.heappop(self._heap)[1]
-        return self._run.popleft().slot
+        return self._run.popleft()[1]
 
     def put_back(self, slot: int) -> None:
         """A claim that `pop_ended` has found is left for the next time."""
-        self._lease(self.by_slot[slot])
+        claim = self.by_slot[slot]
+        self._lease((claim.until, slot, claim.sequence))
 
-    def _lease(self, claim: HeldRow) -> None:
-        if claim.until < self.earliest:
-            self.earliest = claim.until
-        if not self._run or claim.until >= self._run[-1].until:
-            self._run.append(claim)
+    def _lease(self, lease: _Lease) -> None:
+        if lease[0] < self.earliest:
+            self.earliest = lease[0]
+        if not self._run or lease[0] >= self._run[-1][0]:
+            self._run.append(lease)
         else:
-            heapq.heappush(self._heap, _entry(claim))
+            heapq.heappush(self._heap, lease)
         if len(self._run) + len(self._heap) > _FEW + 2 * len(self.by_slot):
             # Claims mostly end early: without this, an hour of them would stay in memory.
-            self._run = deque(one for one in self._run if self.by_slot.get(one.slot) is one)
+            self._run = deque(lease for lease in self._run if self._lasts(lease))
             self._heap = sorted(lease for lease in self._heap if self._lasts(lease))
 
     def _lasts(self, lease: _Lease) -> bool:
         claim = self.by_slot.get(lease[1])
         return claim is not None and claim.sequence == lease[2] and claim.until == lease[0]
-
-
-def _entry(claim: HeldRow) -> _Lease:
-    return claim.until, claim.slot, claim.sequence

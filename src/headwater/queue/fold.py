@@ -167,9 +167,9 @@ class QueueFold:
         """A processed row is gone."""
         self.claims.remove(slot)
         columns = self.columns
-        body = columns.bodies[slot]
         if columns.extras:
             self._placing.ended(slot)
+        body = columns.bodies[slot]
         key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
         if self.follow_ups and key in self.follow_ups:
             self._promote(key)
@@ -185,12 +185,7 @@ class QueueFold:
             self._homes -= 1
         else:
             self.homes.remove(home)
-        if columns.by_id is not None or columns.homes or columns.tries or columns.extras or columns.waits.after:
-            columns.give_back(slot)
-        else:  # as it does then, without the call
-            columns.states[slot] = FREE
-            columns.bodies[slot] = b""
-            columns.free.append(slot)
+        columns.give_back(slot)
         if columns.waits.waiters:
             self.let_go(columns.ids[slot])
 

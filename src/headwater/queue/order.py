@@ -108,11 +108,6 @@ class RowOrder:
 
     def pop_quick(self) -> int:
         """`pop` of a row below the slow band, where no row has a lane."""
-        active, bins = self._due.active, self._due.bins
-        if active and active[0] < SLOW and (bin := bins[active[0]]).live and not (bin.skips or bin.heap):  # so it is mostly
-            bin.live -= 1
-            self.due -= 1
-            return bin.run.popleft()
         slot = self._due.pop(SLOW)
         if slot >= 0:
             self.due -= 1

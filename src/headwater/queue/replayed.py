@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
-
 from headwater.queue.body import PRIORITY, key_of
 from headwater.queue.claims import Claims, HeldRow
 from headwater.queue.columns import DEAD, HELD, RowColumns
@@ -26,15 +24,15 @@ class ReplayedClaims(Claims):
     """Claims by slot alone: no token, and no date at which one ends."""
 
     def add(self, slot: int, sequence: int, start: int, until: int, group: str, worker: str, fast: bool) -> str:
-        self.by_slot[slot] = HeldRow(sequence, start, until, group, worker, fast, "", slot)
+        self.by_slot[slot] = HeldRow(sequence, start, until, group, worker, fast, "")
         return ""
 
     def add_all(self, slots: Iterable[int], sequence: int, start: int, until: int, group: str, worker: str) -> None:
         """Rows that one record claims."""
-        self.by_slot.update(dict.fromkeys(slots, HeldRow(sequence, start, until, group, worker, False, "", -1)))
+        self.by_slot.update(dict.fromkeys(slots, HeldRow(sequence, start, until, group, worker, False, "")))
 
     def extend(self, slot: int, start: int, until: int) -> None:
-        self.by_slot[slot] = replace(self.by_slot[slot], start=start, until=until)
+        self.by_slot[slot] = self.by_slot[slot]._replace(start=start, until=until)
 
     def remove(self, slot: int) -> HeldRow:
         return self.by_slot.pop(slot)
@@ -42,9 +40,8 @@ class ReplayedClaims(Claims):
     def counted(self, columns: RowColumns) -> Claims:
         """The claims that are left, with their tokens."""
         claims = Claims(self.table)
-        for slot, claim in self.by_slot.items():
-            fast = columns.bodies[slot][PRIORITY] < SLOW
-            claims.add(slot, claim.sequence, claim.start, claim.until, claim.group, claim.worker, fast)
+        for slot, (sequence, start, until, group, worker, _, _) in self.by_slot.items():
+            claims.add(slot, sequence, start, until, group, worker, columns.bodies[slot][PRIORITY] < SLOW)
         return claims
 
 

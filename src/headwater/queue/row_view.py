@@ -27,11 +27,10 @@ def row_at(fold: QueueFold, slot: int) -> Row:
     extras = columns.extras.get(slot, NO_EXTRAS) if columns.extras else NO_EXTRAS
     update = columns.updates.get(slot, insertion) if columns.updates else insertion
     if state == PROCESSING:
-        claim = fold.claims.by_slot[slot]
+        _, start, until, group, worker, _, _ = fold.claims.by_slot[slot]
         return Row(
-            columns.ids[slot], body[BODY_SIZE:middle], data, flags & 1, priority, insertion, process, expiration, "P", claim.start,
-            tries.timeouts, tries.attempts + 1, tries.failures, update, extras.lane, declaration, extras.error, claim.until, claim.worker,
-            claim.group,
+            columns.ids[slot], body[BODY_SIZE:middle], data, flags & 1, priority, insertion, process, expiration, "P", start,
+            tries.timeouts, tries.attempts + 1, tries.failures, update, extras.lane, declaration, extras.error, until, worker, group,
             schedule=extras.recurs,
         )  # fmt: skip
     after, after_dead = waited_for(columns, slot) if columns.waits.after else ((), "")

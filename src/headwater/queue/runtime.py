@@ -270,7 +270,7 @@ class QueueRuntime:
         """Ring at the next date: of a lease or an expiry; and of a due row, where somebody waits for it."""
         if self.log.broken:
             return
-        fold = self.log.decisions.fold
+        fold = self.decisions.fold
         date = min(fold.claims.next_end() + 1, fold.expiries.next_date(), fold.finished.earliest + _FORGET_AFTER)
         if (self.waiting or self.events) and not fold.paused:
             date = min(date, fold.order.future.next_date())
@@ -282,27 +282,24 @@ class QueueRuntime:
 
     def _settled(self) -> None:
         """Once for all calls that were committed together; and when the log was folded anew, before any other call."""
-        log, decisions = self.log, self.log.decisions
-        fold = decisions.fold
-        if self.results.by_row or decisions.ended:
-            if self._fold is not fold:
-                self.results.look_again(fold, self.now_ms())
-            self.results.tell(decisions, log.durable)
-        self._fold = fold
-        if log.unheard:
-            tokens, log.unheard = log.unheard, []
+        if self.results.by_row or self.decisions.ended:
+            if self._fold is not self.decisions.fold:
+                self.results.look_again(self.decisions.fold, self.now_ms())
+            self.results.tell(self.decisions, self.log.durable)
+        self._fold = self.decisions.fold
+        if self.log.unheard:
+            tokens, self.log.unheard = self.log.unheard, []
             self._release(tokens)
         if self.events:
-            self.events.due(self.now_ms(), fold.order.due)
+            self.events.due(self.now_ms(), self.decisions.fold.order.due)
             self._counts.look()
-        if fold.columns.waits.waiters and not log.broken and decisions.doomed:
+        if not self.log.broken and self.decisions.doomed:
             self._advance(self.now_ms())
         self.set_alarm()
         self._carrier.look()
         if self._notices is not None:
             self._notices.look()
-        if self.waiting.claims:
-            self.wake()
+        self.wake()
 
     def _ended(self, error: HeadwaterError) -> None:
         self._alarm.stop()
