@@ -154,7 +154,6 @@ class Carrier:
     async def mark(self) -> None:
         """Tell the region which records are flushed."""
         log = self._runtime.log
-        self._runtime.turn.end()  # its record comes before the mark: else what it has ended would be forgotten before that is written
         first = log.decisions.fold.homes.pass_unneeded()
         if not log.broken and first > max(self._marked, 1):
             await log.region.mark_delete_up_to(log.table, first - 1)

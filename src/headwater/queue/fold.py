@@ -18,7 +18,7 @@ from headwater.queue.homes import Homes
 from headwater.queue.log_data import LogData
 from headwater.queue.named_answer import Answered
 from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
-from headwater.queue.records import MOST_ROWS, REASONS, WholeRow
+from headwater.queue.records import HEADER_SIZE, MOST_ROWS, REASONS, WholeRow
 from headwater.queue.replayed import NoKeys, ReplayedClaims, keys_of
 from headwater.queue.row import SLOW
 from headwater.queue.row_index import RowIndex
@@ -117,18 +117,19 @@ class QueueFold:
         """The id that the next inserted row gets."""
         return self.sequence * MOST_ROWS + self._inserted
 
-    def insert_due(self, slot: int, key: bytes, body: bytes, priority: int) -> int:
-        """`insert` of a row that is due from now on, has all its data, and waits for no other: what nearly all puts do."""
-        columns = self.columns
-        id = columns.ids[slot] = self.sequence * MOST_ROWS + self._inserted
-        self._inserted += 1
-        self._homes += 1
+    def insert_alone(self, slot: int, key: bytes, body: bytes, priority: int, now: int) -> int:
+        """`begin`, `insert` of a row that is due, and `end`, as one step: what nearly all puts do."""
+        self.sequence = sequence = self.sequence + 1
+        self.now = now
+        columns, size = self.columns, len(body)
+        id = columns.ids[slot] = sequence * MOST_ROWS
         columns.bodies[slot] = body
-        self.live_bytes += len(body)
+        self.live_bytes += size
         self.by_key[key] = slot
         if columns.by_id is not None:
             columns.by_id[id] = slot
-        self.order.add_new(slot, id, priority, self.now)
+        self.order.add_new(slot, id, priority, now)
+        self.homes.note(1, size + HEADER_SIZE)
         return id
 
     def expire_at(self, slot: int, expiration: int) -> None:

@@ -24,7 +24,6 @@ from headwater.queue.fold import QueueFold
 from headwater.queue.records import Malformed
 from headwater.queue.replay import replay
 from headwater.queue.settings import QueueSettings
-from headwater.queue.shared_calls import SharedCalls
 from headwater.wal.layout import RecordKind
 from headwater.wal.region import Region
 from headwater.wal.region_meta import RegionChanges
@@ -47,8 +46,6 @@ class QueueLog:
         """Is called after each commit, and after each folding anew."""
         self.on_end: Callable[[HeadwaterError], None] = _nothing_more
         """Is called when the queue can never be written again."""
-        self.on_break: Callable[[], None] = _nothing
-        """Is called when the fold has become broken."""
         self.unheard: list[str] = []
         """Tokens of claims that are in the log, although their callers were told that nobody knows: to be released after folding anew."""
         self._clock = clock
@@ -83,16 +80,6 @@ class QueueLog:
         else:
             self._last = future
         return future
-
-    def append_for(self, value: bytes, calls: SharedCalls) -> None:
-        """`append` for several calls. Where it was not written, they are told so, and the fold is broken."""
-        try:
-            self.region.append_for(self.table, value, self.decisions.fold.sequence, calls)
-        except Exception as error:
-            self._break()
-            calls.set_exception(error)
-        else:
-            self._last = calls.futures[-1]
 
     async def tail(self) -> bool:
         """Wait for the last record under way. False: it was not written, and what was read of the fold is not so."""
@@ -149,7 +136,6 @@ class QueueLog:
         if self.broken:
             return
         self.broken = True
-        self.on_break()
         self._fail_tails()
         self._mended()
 

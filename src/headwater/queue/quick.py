@@ -13,15 +13,15 @@ from headwater.queue.body import BODY
 from headwater.queue.checks import FORMS, MAX_KEY, checked_name
 from headwater.queue.columns import PROCESSING, Extras
 from headwater.queue.data_place import DataPlace
-from headwater.queue.records import CLAIM, CLAIM_ONE, DONE, DONE_CLAIM, DONE_ONE, INSERT
+from headwater.queue.records import CLAIM, DONE, HEADER, HEADER_CLAIM, HEADER_DONE, HEADER_DONE_CLAIM, INSERT, encode_header
 from headwater.queue.row import NewRow
 from headwater.queue.row_view import claimed_row
 from headwater.queue.runtime import QueueRuntime
-from headwater.queue.turn_record import MOST_CALLS
 from headwater.queue.values import Claimed, ClaimedRow, Put
 
 _NAMES = 10_000  # pairs of names whose bytes are kept
-_pack_body, _pack_done, _pack_claim, _pack_done_claim = BODY.pack, DONE_ONE.pack, CLAIM_ONE.pack, DONE_CLAIM.pack
+_VERSION, _FORMAT = HEADER
+_pack_body, _pack_done, _pack_claim, _pack_done_claim = BODY.pack, HEADER_DONE.pack, HEADER_CLAIM.pack, HEADER_DONE_CLAIM.pack
 
 
 def _stays(extras: Extras | None) -> bool:
@@ -33,17 +33,18 @@ class QuickPut:
     """Puts a row of a new key, whose dates are left to the queue."""
 
     def __init__(self, runtime: QueueRuntime) -> None:
-        self._log, self._now_ms, self._turn = runtime.log, runtime.now_ms, runtime.turn
-        self._future = asyncio.get_running_loop().create_future
+        self._runtime, self._log, self._now_ms = runtime, runtime.log, runtime.now_ms
 
     def put(self, new: NewRow) -> asyncio.Future[list[Put]] | None:
         """The answer. None: this is no such put, or something is to be done first."""
-        now, turn, decisions = self._now_ms(), self._turn, self._log.decisions
+        log, now = self._log, self._now_ms()
+        decisions = log.decisions
         fold, key, data, priority = decisions.fold, new.key, new.data, new.priority
         if priority is None:
             priority = decisions.settings.priority
         if (
-            new.process_date is not None
+            log.broken
+            or new.process_date is not None
             or new.insertion_date is not None
             or new.delay is not None
             or new.expiration_date
@@ -61,19 +62,21 @@ class QuickPut:
             or not 0 < len(key) <= MAX_KEY
             or len(data) > decisions.large
             or key in fold.by_key
+            or fold.answers
+            or fold.finished.earliest <= now
+            or fold.claims.earliest < now
+            or fold.expiries.earliest <= now
         ):
-            return None
-        if (turn.now != now or len(turn.futures) >= MOST_CALLS) and not turn.begin(now):
             return None
         columns = fold.columns
         slot = columns.free.pop() if columns.free else columns.take()
         body = _pack_body(INSERT, slot, new.form, priority, new.declaration, now, now, 0, len(key), len(data)) + key + data
         decisions.totals.puts += 1
-        future: asyncio.Future[list[Put]] = self._future()
-        turn.futures.append(future)
-        turn.answers.append([Put(fold.insert_due(slot, key, body, priority), "inserted", now)])
-        turn.parts.append(body)
-        return future
+        id = fold.insert_alone(slot, key, body, priority, now)
+        future = log.append(encode_header(_VERSION, _FORMAT, now) + body, [Put(id, "inserted", now)])
+        if self._runtime.waiting.claims:
+            self._runtime.wake()
+        return future  # None: the log is folded anew, and the row is not in it
 
 
 class QuickClaim:
@@ -81,69 +84,83 @@ class QuickClaim:
 
     def __init__(self, runtime: QueueRuntime, recall: Callable[[Claimed], object]) -> None:
         """`recall`: is called with a claim that has not reached its caller."""
-        self._log, self._now_ms, self._turn, self._recall = runtime.log, runtime.now_ms, runtime.turn, recall
-        self._complete = runtime.claims.completed
-        self._future = asyncio.get_running_loop().create_future
+        self._runtime, self._log, self._now_ms, self._recall = runtime, runtime.log, runtime.now_ms, recall
         self._names: dict[tuple[str, str], tuple[int, int, bytes]] = {}
 
     def claim(self, group: str, worker: str, done: Sequence[str]) -> Awaitable[Claimed] | None:
         """The answer. None: no row below the slow band is due, a token does not count, or something is to be done first."""
-        now, turn, decisions = self._now_ms(), self._turn, self._log.decisions
+        log, now, runtime = self._log, self._now_ms(), self._runtime
+        decisions = log.decisions
         fold = decisions.fold
-        claims, columns = fold.claims, fold.columns
-        if done:
-            finished = claims.by_token.get(done[0], -1)
-            if (
-                finished < 0
-                or decisions.remembers
-                or decisions.watched
-                or columns.waits.waiters
-                or (columns.extras and _stays(columns.extras.get(finished)))
-            ):
-                return None
-        names = self._names.get((group, worker)) or self._encoded(group, worker)
-        if (turn.now != now or len(turn.futures) >= MOST_CALLS) and not turn.begin(now):
+        order, claims, columns = fold.order, fold.claims, fold.columns
+        finished = claims.by_token.get(done[0], -1) if done else 0
+        if (
+            log.broken
+            or finished < 0
+            or (done and (decisions.remembers or decisions.watched or (columns.extras and _stays(columns.extras.get(finished)))))
+            or (done and columns.waits.waiters)
+            or order.future.earliest <= now
+            or fold.paused
+            or fold.answers
+            or fold.follow_ups
+            or order.lanes.by_name
+            or decisions.limited
+            or runtime.waiting.claims
+            or claims.earliest < now
+            or fold.expiries.earliest <= now
+            or fold.finished.earliest <= now
+        ):
             return None
-        slot = fold.order.pop_quick() if turn.claims else -1
+        names = self._names.get((group, worker)) or self._encoded(group, worker)
+        slot = order.pop_quick()
         if slot < 0:
-            turn.end()  # it may have been begun in vain
             return None
         id, until, totals = columns.ids[slot], now + decisions.settings.lease, decisions.totals
+        fold.sequence = sequence = fold.sequence + 1  # `begin` and `end` of a record that is no row's home
+        fold.now = now
         if done:
-            change = _pack_done_claim(
-                DONE, 1, finished, columns.ids[finished], CLAIM, until, names[0], names[1], 1, slot, id
+            ended = columns.ids[finished]
+            value = _pack_done_claim(
+                _VERSION, _FORMAT, now, DONE, 1, finished, ended, CLAIM, until, names[0], names[1], 1, slot, id
             ) + names[2]  # fmt: skip
             fold.done(finished)
             totals.done += 1
         else:
-            change = _pack_claim(CLAIM, until, names[0], names[1], 1, slot, id) + names[2]
+            value = _pack_claim(_VERSION, _FORMAT, now, CLAIM, until, names[0], names[1], 1, slot, id) + names[2]
         columns.states[slot] = PROCESSING
-        token = claims.add(slot, fold.sequence, now, until, group, worker, True)
+        token = claims.add(slot, sequence, now, until, group, worker, True)
         row = claimed_row(fold, slot, now, until, group, worker)
         totals.claims += 1
+        fold.homes.note(0, len(value))
         claimed = Claimed([ClaimedRow(row, token, until)], [])
-        future: asyncio.Future[Claimed] = self._future()
-        turn.parts.append(change)
-        turn.futures.append(future)
-        turn.answers.append(claimed)
+        future = log.append(value, claimed)
+        if future is None:
+            return None
         answer = RecalledAnswer(future, claimed, self._recall)
-        return answer if type(row.data) is not DataPlace else self._complete(answer)
+        return answer if type(row.data) is not DataPlace else runtime.claims.completed(answer)
 
     def done(self, token: str) -> asyncio.Future[list[str]] | None:
         """A row is processed, and goes. The answer; None: the token does not count, or something is to be done first."""
-        now, turn, decisions = self._now_ms(), self._turn, self._log.decisions
+        log, now = self._log, self._now_ms()
+        decisions = log.decisions
         fold = decisions.fold
-        columns, slot = fold.columns, fold.claims.by_token.get(token)
-        if slot is None or decisions.remembers or decisions.watched or (columns.extras and _stays(columns.extras.get(slot))):
+        slot = fold.claims.by_token.get(token)
+        if slot is None or log.broken or fold.answers or fold.claims.earliest < now:
             return None
-        if (turn.now != now or len(turn.futures) >= MOST_CALLS) and not turn.begin(now):
+        if fold.expiries.earliest <= now or fold.finished.earliest <= now:
             return None
-        future: asyncio.Future[list[str]] = self._future()
-        turn.parts.append(_pack_done(DONE, 1, slot, columns.ids[slot]))
-        turn.futures.append(future)
-        turn.answers.append([])
+        if decisions.remembers or decisions.watched or (fold.columns.extras and _stays(fold.columns.extras.get(slot))):
+            return None
+        value = _pack_done(_VERSION, _FORMAT, now, DONE, 1, slot, fold.columns.ids[slot])
+        fold.sequence += 1
+        fold.now = now
         fold.done(slot)
         decisions.totals.done += 1
+        fold.homes.note(0, len(value))
+        stale: list[str] = []
+        future = log.append(value, stale)
+        if self._runtime.waiting.claims:
+            self._runtime.wake()
         return future
 
     def _encoded(self, group: str, worker: str) -> tuple[int, int, bytes]:

@@ -1,4 +1,4 @@
-"""The bytes of a queue's records: one WAL payload for a call, whatever it changes, or for short calls of one moment. Big-endian.
+"""The bytes of a queue's records: one WAL payload for each call, whatever the call changes. All integers are big-endian.
 
     record     format u8 = 1 | now u64 | changes
     insert     1  | body, whose first byte is this kind [| extras]
@@ -140,9 +140,10 @@ class Change(NamedTuple):
 encode_header = _HEADER.pack
 HEADER = (EMPTY[0], FORMAT)
 HEADER_SIZE = _HEADER.size
-DONE_ONE, CLAIM_ONE = _ONE_ROW, _CLAIM_ONE
-DONE_CLAIM = struct.Struct(_ONE_ROW.format + _CLAIM_ONE.format[1:])
-"""Changes of one row that is done, or claimed, or both, up to the names behind them: one step instead of two."""
+HEADER_DONE = struct.Struct(_HEADER.format + _ONE_ROW.format[1:])
+HEADER_CLAIM = struct.Struct(_HEADER.format + _CLAIM_ONE.format[1:])
+HEADER_DONE_CLAIM = struct.Struct(HEADER_DONE.format + _CLAIM_ONE.format[1:])
+"""Records of one row that is done, or claimed, or both, up to the names behind them: one step instead of three."""
 OVERHEAD = 96
 """The most bytes of an inserted row beside its key, its data and its extras."""
 

@@ -25,7 +25,6 @@ from headwater.queue.row import Row
 from headwater.queue.settings import QueueSettings
 from headwater.queue.statistics import statistics_of
 from headwater.queue.timers import QueueAlarm
-from headwater.queue.turn_record import TurnRecord
 from headwater.queue.values import ClaimedRow, QueueEvent, QueueStatistics
 from headwater.queue.waiting import Served, WaitingClaims
 
@@ -50,8 +49,7 @@ class QueueRuntime:
         self._loop = asyncio.get_running_loop()
         self._serving = False  # a serve is scheduled
         self._begun: list[asyncio.Future[None]] = []  # records of the call that is being made, which needs several
-        self.turn = TurnRecord(log, self.waiting, self.wake)
-        log.decisions.on_full, log.decisions.before, log.on_break = self._next_record, self.turn.end, self.turn.end
+        log.decisions.on_full = self._next_record
         self._fold = log.decisions.fold
         log.on_settled, log.on_end = self._settled, self._ended
         log.decisions.watched = self.results.by_row
@@ -63,7 +61,6 @@ class QueueRuntime:
 
     def use(self, settings: QueueSettings) -> None:
         """Decide by these settings from now on."""
-        self.turn.end()
         self.log.decisions.use(settings)
         self.wake()
         if self._notices is not None:

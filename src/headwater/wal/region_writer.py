@@ -44,7 +44,6 @@ class RegionWriter:
             name=self._owned.topic,
         )
         self.write, self.append = self._appender.write, self._appender.append
-        self.append_for, self.start = self._appender.append_for, self._appender.start
 
     # -- what the region calls ----------------------------------------------------------------------------------
 
