@@ -13,7 +13,7 @@ from tools.services.private import PrivateServers
 
 from headwater.cluster.kafka import KafkaOwnership
 from headwater.core.clock import SystemClock
-from headwater.core.errors import HeadwaterError, NotOwner, Unavailable
+from headwater.core.errors import Closed, Fenced, HeadwaterError, NotOwner, Unavailable
 from headwater.log.kafka.log import KafkaLog
 from headwater.queue.manager import QueueManager
 from headwater.queue.queue import Queue
@@ -40,34 +40,35 @@ async def opened(log: KafkaLog, group: str) -> AsyncIterator[QueueManager]:
 
 
 async def given(queues: QueueManager) -> Queue:
-    """The queue, once the group has noticed that its former owner is gone: that one may have told a broker that is dead."""
+    """The queue, once the group gives it to this process: its former owner may have told a broker that is dead, and a group that hears
+    nothing of its member while it gets another coordinator takes away what that one had."""
     async with asyncio.timeout(2 * PATIENCE):
         while True:
             try:
                 return await queues.open("pages")
-            except (NotOwner, Unavailable):
+            except (NotOwner, Unavailable, Fenced, Closed):
                 await asyncio.sleep(0.05)
 
 
 class Load:
     """Callers that put, claim and finish rows, and remember what was answered."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue, self._numbers, self._over = queue, count(), False
+    def __init__(self, queues: QueueManager) -> None:
+        self._queues, self._numbers, self._over = queues, count(), False
         self.put, self.done, self.unsure, self.running = set[bytes](), set[bytes](), set[bytes](), set[bytes]()
         self._callers = [asyncio.ensure_future(self._call()) for _ in range(8)]
 
     async def _call(self) -> None:
         while not self._over:
-            key = b"%d" % next(self._numbers)
+            queue, key = await given(self._queues), b"%d" % next(self._numbers)
             try:
-                await self._queue.put([NewRow(key=key)])
+                await queue.put([NewRow(key=key)])
                 self.put.add(key)
-                for claim in (await self._queue.claim(1, wait=1000)).claims:
+                for claim in (await queue.claim(1, wait=1000)).claims:
                     key = claim.row.key
                     assert key not in self.done | self.running, "it has run, or runs"
                     self.running.add(key)
-                    stale = await self._queue.done([claim.token])
+                    stale = await queue.done([claim.token])
                     self.running.remove(key)
                     assert not stale, "its claim counts"
                     self.done.add(key)
@@ -108,13 +109,12 @@ async def test_one_broker_lost_loses_and_doubles_nothing_and_two_refuse_puts(pri
     with KafkaLog(cluster.kafka, timeout=10.0) as log:
         async with opened(log, group) as queues:
             await queues.create("pages", {"replication": 3, "lease": "10m"})
-            queue = await queues.open("pages")
-            load = Load(queue)
+            load = Load(queues)
             await load.more()
             await asyncio.to_thread(cluster.kill, "broker-2")
             await load.more()
             await load.stop()
-            await load.check(queue)
+            await load.check(await given(queues))
         async with opened(log, group) as queues:
             queue = await given(queues)
             await load.check(queue)

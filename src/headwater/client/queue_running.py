@@ -220,6 +220,11 @@ class RunningRows:
 
     def settled(self, taken: FinishedRows, stale: Collection[str]) -> None:
         """Count what a call has brought back. A stale row's lease had ended, or an earlier call had brought it back."""
+        if not (stale or self._told or taken.failed or taken.released):  # so it is mostly
+            for token in taken.done:
+                self._ends.pop(token, None)
+            self._counts["done"] += len(taken.done)
+            return
         gone, now = set(stale), self._clock.monotonic()
         for token, outcome in _outcomes(taken):
             ends = self._ends.pop(token, 0.0)

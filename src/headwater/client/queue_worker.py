@@ -188,12 +188,12 @@ class QueueWorker:
                     return
                 free = 0 if self._stopping else self._rows.free
                 if call is None and (self._rows.finished or (free and not (self._drain and self._empty and self._rows.busy))):
-                    call, began = asyncio.create_task(self._call(free)), self._clock.monotonic()
+                    call, began = self._begin_call(free), self._clock.monotonic()
                 elif call is not None and settling is None and self._rows.finished and self._clock.monotonic() >= began + _TOGETHER:
-                    settling = asyncio.create_task(self._call(0))
+                    settling = self._begin_call(0)
                 if self._stopping and call is not None and leaving is None:
                     leaving = asyncio.create_task(self._leave())
-                await self._turn([task for task in (call, settling) if task is not None], began)
+                await self._turn(began if call is not None or settling is not None else None)
         finally:
             for task in (call, settling, leaving):
                 if task is not None:
@@ -219,24 +219,29 @@ class QueueWorker:
                 hint="They run again when their leases have ended.",
             )
 
-    async def _turn(self, tasks: list[asyncio.Task[None]], began: float) -> None:
-        """Wait until there is something to do."""
-        waking = asyncio.create_task(self._wake.wait())
+    def _begin_call(self, free: int) -> asyncio.Task[None]:
+        """A call, whose end wakes the worker."""
+        call = asyncio.create_task(self._call(free))
+        call.add_done_callback(lambda _: self._wake.set())
+        return call
+
+    async def _turn(self, began: float | None) -> None:
+        """Wait until there is something to do. `began`: when the call under way did; None: there is none."""
         alarms = []
-        if tasks and self._rows.finished:
+        if began is not None and self._rows.finished:
             alarms.append(began + _TOGETHER)
         if self._stop_at is not None and self._rows.busy:
             alarms.append(self._stop_at)
         if self._stop_at is not None:
             alarms.append(self._stop_at + _LEAVING)
-        now = self._clock.monotonic()
         alarm = None
-        if left := [date - now for date in alarms if date > now]:
-            alarm = self._clock.call_later(min(left), self._wake.set)
+        if alarms:
+            now = self._clock.monotonic()
+            if left := [date - now for date in alarms if date > now]:
+                alarm = self._clock.call_later(min(left), self._wake.set)
         try:
-            await asyncio.wait([waking, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            await self._wake.wait()
         finally:
-            waking.cancel()
             if alarm is not None:
                 alarm.cancel()
 

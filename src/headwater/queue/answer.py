@@ -1,4 +1,4 @@
-"""Answers of calls that must reach their callers. An answer is known when the call is made, and given when its record is durable."""
+"""Answers of calls that must reach their callers. An answer is given when its record is durable."""
 
 from __future__ import annotations
 
@@ -12,16 +12,27 @@ T = TypeVar("T")
 
 
 class RecalledAnswer(msgspec.Struct, Generic[T], eq=False):
-    """An answer that must reach its caller: where the caller gives up before it is there, `recall` is called with it."""
+    """An answer that must reach its caller: where the caller gives up before it is there, it is recalled."""
 
     future: asyncio.Future[T]
-    value: T
-    recall: Callable[[T], object]
+
+    def recall(self) -> None:
+        """Take back what the call has done for its caller."""
+        raise NotImplementedError
 
     def __await__(self) -> Generator[Any, None, T]:
         try:
-            yield from self.future
+            return (yield from self.future)
         except (asyncio.CancelledError, GeneratorExit):
-            self.recall(self.value)
+            self.recall()
             raise
-        return self.value
+
+
+class KnownAnswer(RecalledAnswer[T], eq=False):
+    """An answer that is known when the call is made. `back`: is called with it where it is recalled."""
+
+    value: T
+    back: Callable[[T], object]
+
+    def recall(self) -> None:
+        self.back(self.value)

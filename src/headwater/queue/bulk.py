@@ -3,43 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 
 from headwater.queue.body import BINARY, BODY_SIZE, FLAGS
 from headwater.queue.columns import PROCESSING
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import MOST_ROWS, SlotId
-from headwater.queue.row_view import claimed_row
+from headwater.queue.row_view import claimed_rows
 from headwater.queue.values import ClaimedRow
 
 
 def claim_many(fold: QueueFold, n: int, until: int, group: str, worker: str) -> tuple[list[SlotId], list[ClaimedRow]]:
     """Claim up to `n` rows below the slow band, in their order. None where rows have lanes."""
     slots = [] if fold.order.lanes.by_name else fold.order.pop_many(n)
-    if not slots:
-        return [], []
-    columns, start = fold.columns, fold.now
-    states, ids = columns.states, columns.ids
+    return claim_slots(fold, slots, until, group, worker) if slots else ([], [])
+
+
+def claim_slots(fold: QueueFold, slots: list[int], until: int, group: str, worker: str) -> tuple[list[SlotId], list[ClaimedRow]]:
+    """Rows that were taken from the order are processed from now on. They are below the slow band, and no row has a lane."""
+    states = fold.columns.states
     for slot in slots:
         states[slot] = PROCESSING
-    tokens = fold.claims.add_many(slots, fold.sequence, start, until, group, worker)
-    rows = [claimed_row(fold, slot, start, until, group, worker) for slot in slots]
-    claimed = [ClaimedRow(row, token, until) for row, token in zip(rows, tokens, strict=True)]
-    return [(slot, ids[slot]) for slot in slots], claimed
+    ids = list(map(fold.columns.ids.__getitem__, slots))
+    tokens = fold.claims.add_many(slots, fold.sequence, fold.now, until, group, worker)
+    rows = claimed_rows(fold, slots, ids, until, group, worker)
+    return list(zip(slots, ids, strict=True)), list(map(ClaimedRow, rows, tokens, repeat(until)))
 
 
 def done_many(fold: QueueFold, tokens: Sequence[str]) -> list[SlotId]:
     """Remove processed rows. None of them, and nothing has changed, where a token does not count, or something waits for a row."""
-    columns, bodies = fold.columns, fold.columns.bodies
     slots = [fold.claims.by_token.get(token, -1) for token in tokens]
-    if fold.follow_ups or columns.extras or columns.waits.waiters or -1 in slots or len(set(slots)) < len(slots):
+    if -1 in slots or len(set(slots)) < len(slots) or not _plain(fold, slots):
         return []
-    gone = [bodies[slot] for slot in slots]
-    if max([body[FLAGS] for body in gone]) > BINARY:
-        return []
-    ids, by_key = columns.ids, fold.by_key
-    rows = [(slot, ids[slot]) for slot in slots]
-    fold.claims.remove_many(tokens, slots)
+    return _remove(fold, slots)
+
+
+def finish_slots(fold: QueueFold, slots: list[int]) -> list[SlotId]:
+    """Remove processed rows: each another one, and claimed by an earlier record than the one that is being made."""
+    if _plain(fold, slots):
+        return _remove(fold, slots)
+    rows = list(zip(slots, map(fold.columns.ids.__getitem__, slots), strict=True))
+    for slot in slots:
+        fold.done(slot)
+    return rows
+
+
+def _plain(fold: QueueFold, slots: Sequence[int]) -> bool:
+    """Whether nothing is peculiar of processed rows, and nothing waits for one."""
+    columns, bodies = fold.columns, fold.columns.bodies
+    if fold.follow_ups or columns.extras or columns.waits.waiters:
+        return False
+    return max([bodies[slot][FLAGS] for slot in slots]) <= BINARY
+
+
+def _remove(fold: QueueFold, slots: list[int]) -> list[SlotId]:
+    columns, by_key = fold.columns, fold.by_key
+    gone = list(map(columns.bodies.__getitem__, slots))
+    rows = list(zip(slots, map(columns.ids.__getitem__, slots), strict=True))
+    fold.claims.remove_many(slots)
     for body in gone:
         del by_key[body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]]
     leave_homes(fold, slots)
@@ -51,6 +72,9 @@ def done_many(fold: QueueFold, tokens: Sequence[str]) -> list[SlotId]:
 def leave_homes(fold: QueueFold, slots: Sequence[int]) -> None:
     """Rows need their homes no longer; none of these is the record that is being made."""
     ids, written = fold.columns.ids, fold.columns.homes
-    homes = [written.get(slot) or ids[slot] // MOST_ROWS for slot in slots] if written else [ids[slot] // MOST_ROWS for slot in slots]
+    homes = [written[slot] or ids[slot] // MOST_ROWS for slot in slots] if written else [ids[slot] // MOST_ROWS for slot in slots]
+    if homes and homes.count(homes[0]) == len(homes):  # they were put together
+        fold.homes.remove(homes[0], len(homes))
+        return
     for home, those in groupby(homes):
-        fold.homes.remove(home, sum(1 for _ in those))
+        fold.homes.remove(home, len(list(those)))

@@ -53,13 +53,15 @@ class Carrier:
     def look(self) -> None:
         """See whether there is something to do. Called after each commit."""
         fold = self._runtime.decisions.fold
-        unneeded = fold.homes.pass_unneeded() - self._marked
+        homes = fold.homes
+        unneeded = homes.pass_unneeded() - self._marked
         if self._period is None and too_long(fold, spare=False):
             self._await_period()
         if self._task is not None:
             return
+        large = homes.records > SPARE_RECORDS or homes.bytes > SPARE_BYTES  # first: mostly it is not, and then nothing is too long
         rests = self._rests_until and self._runtime.now_ms() < self._rests_until
-        if unneeded >= _MARK_AT or (not rests and too_long(fold)):
+        if unneeded >= _MARK_AT or (large and not rests and too_long(fold)):
             self._start()
         elif unneeded > 0 and self._timer is None:
             self._timer = self._timers.at(self._runtime.now_ms() + _MARK_AFTER, self._start)
@@ -154,6 +156,7 @@ class Carrier:
     async def mark(self) -> None:
         """Tell the region which records are flushed."""
         log = self._runtime.log
+        self._runtime.turn.end()  # its record comes before the mark: else what it has ended would be forgotten before that is written
         first = log.decisions.fold.homes.pass_unneeded()
         if not log.broken and first > max(self._marked, 1):
             await log.region.mark_delete_up_to(log.table, first - 1)
@@ -179,8 +182,8 @@ def oldest_rows(fold: QueueFold, most: int) -> list[int]:
     slots = np.flatnonzero(np.frombuffer(columns.states, np.uint8))
     homes = np.frombuffer(columns.ids, np.int64)[slots] // MOST_ROWS
     if columns.homes:
-        written = np.fromiter(columns.homes.keys(), np.int64, len(columns.homes))
-        homes[np.searchsorted(slots, written)] = np.fromiter(columns.homes.values(), np.int64, len(columns.homes))
+        written = np.frombuffer(columns.homes, np.int64)[slots]
+        homes = np.where(written, written, homes)
     if fold.data.homes:
         needed = np.fromiter(fold.data.homes.keys(), np.int64, len(fold.data.homes))
         homes[np.searchsorted(slots, needed)] = np.fromiter(fold.data.homes.values(), np.int64, len(fold.data.homes))

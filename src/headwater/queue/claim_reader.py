@@ -41,7 +41,7 @@ class ClaimReader:
     def completed(self, answer: RecalledAnswer[Claimed]) -> asyncio.Task[Claimed]:
         """The answer with all data. One that does not reach its caller is recalled."""
         task = self._start(self._complete(answer))
-        task.add_done_callback(lambda done: answer.recall(answer.value) if done.cancelled() else None)
+        task.add_done_callback(lambda done: answer.recall() if done.cancelled() else None)
         return task
 
     def serve(self, served: Served) -> None:

@@ -64,8 +64,8 @@ class RowColumns:
         self.states = bytearray()
         self.ids = array("q")
         self.bodies: list[bytes] = []
-        self.homes: dict[int, int] = {}
-        """The homes of rows that were written again; that of any other row is the record that has inserted it, by its id."""
+        self.homes = array("q")
+        """The homes of rows that were written again; 0: the record that has inserted the row, by its id. Empty until there is a first."""
         self.updates: dict[int, int] = {}
         self.tries: dict[int, Tries] = {}
         self.extras: dict[int, Extras] = {}
@@ -95,6 +95,14 @@ class RowColumns:
             self.states.extend(bytes(more))
             self.ids.frombytes(bytes(8 * more))
             self.bodies.extend([b""] * more)
+            if self.homes:
+                self.homes.frombytes(bytes(8 * more))
+
+    def use_homes(self) -> array[int]:
+        """The column of homes, where a row is written again."""
+        if not self.homes:
+            self.homes.frombytes(bytes(8 * len(self.states)))
+        return self.homes
 
     def give_back(self, slot: int) -> None:
         """Forget the row of a slot."""
@@ -114,15 +122,20 @@ class RowColumns:
         for slot in slots:
             states[slot] = FREE
             bodies[slot] = b""
-        if self.homes or self.tries or self.extras or self.waits.after:
+        if self.tries or self.extras or self.waits.after:
             for slot in slots:
                 self.forget_rare(slot)
+        elif self.homes:
+            for slot in slots:
+                self.homes[slot] = 0
+            for slot in self.updates.keys() & slots:
+                del self.updates[slot]
         self.free.extend(slots)
 
     def forget_rare(self, slot: int) -> None:
         """Forget what few rows have."""
         if self.homes:
-            self.homes.pop(slot, None)
+            self.homes[slot] = 0
             self.updates.pop(slot, None)
         if self.tries:
             self.tries.pop(slot, None)
@@ -155,4 +168,6 @@ class RowColumns:
 
     def count_free(self) -> None:
         """Find the free slots: the lowest are used first."""
-        self.free = [slot for slot in range(len(self.states) - 1, -1, -1) if not self.states[slot]]
+        import numpy as np  # a command's help loads this file, and must not wait for numpy
+
+        self.free = np.flatnonzero(np.frombuffer(self.states, np.uint8) == FREE)[::-1].tolist()

@@ -43,7 +43,7 @@ class Decisions(FinishDecisions):
         """Decisions that go on with another fold of the same queue."""
         following = Decisions(fold, self.settings, large=self.large)
         following.totals, following._starts, following.on_full = self.totals, self._starts, self.on_full
-        following.watched = self.watched
+        following.watched, following.before = self.watched, self.before
         return following
 
     # -- claiming -----------------------------------------------------------------------------------------------------

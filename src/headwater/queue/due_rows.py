@@ -36,7 +36,7 @@ class DueRows:
     def __init__(self, columns: RowColumns) -> None:
         self._columns = columns
         self.bins: dict[int, Bin] = {}
-        self._active: list[int] = []  # priorities that have an entry, sorted
+        self.active: list[int] = []  # priorities that have an entry, sorted
 
     def add(self, slot: int, priority: int, process: int) -> None:
         """A row has become due."""
@@ -45,8 +45,8 @@ class DueRows:
         if bin is None:
             bin = self.bins[priority] = Bin()
         if not bin.live:
-            if priority not in self._active:
-                insort(self._active, priority)
+            if priority not in self.active:
+                insort(self.active, priority)
             if not bin.run:
                 bin.last_date = bin.last_id = 0
         id = columns.ids[slot]
@@ -79,11 +79,11 @@ class DueRows:
             bin = self.bins[priority] = Bin()
             bin.run, bin.live = deque(run), len(run)
             bin.last_date, bin.last_id = process_of(bodies[run[-1]]), self._columns.ids[run[-1]]
-        self._active = sorted(runs)
+        self.active = sorted(runs)
 
     def pop(self, below: int = NONE_DUE) -> int:
         """Take the first row among those of priorities below `below`; return its slot. -1: there is none."""
-        active = self._active
+        active = self.active
         while active and active[0] < below:
             bin = self.bins[active[0]]
             if bin.live:
@@ -101,7 +101,7 @@ class DueRows:
 
     def pop_many(self, most: int, below: int) -> list[int]:
         """`pop` up to `most` times, as long as rows stand in their runs."""
-        slots, active = list[int](), self._active
+        slots, active = list[int](), self.active
         while len(slots) < most and active and active[0] < below:
             bin = self.bins[active[0]]
             if not bin.live:
@@ -116,7 +116,7 @@ class DueRows:
 
     def top(self) -> int:
         """The smallest priority that has a row; 256: none has."""
-        active = self._active
+        active = self.active
         while active and not self.bins[active[0]].live:
             active.pop(0)
         return active[0] if active else NONE_DUE
@@ -133,7 +133,7 @@ class DueRows:
 
     def oldest(self) -> int:
         """The earliest process date; `NEVER` where no row is due."""
-        slots = [self._first_of(self.bins[priority]) for priority in self._active if self.bins[priority].live]
+        slots = [self._first_of(self.bins[priority]) for priority in self.active if self.bins[priority].live]
         return min((process_of(self._columns.bodies[slot]) for slot in slots), default=NEVER)
 
     def _first_of(self, bin: Bin) -> int:

@@ -6,6 +6,8 @@ inserted the row, and then the row is gone by the end, or a later record holds i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from headwater.queue.body import BODY_SIZE, FLAGS, ON_LOG, PRIORITY, expiration_of, insertion_of, key_of, process_of, with_process
@@ -18,7 +20,7 @@ from headwater.queue.homes import Homes
 from headwater.queue.log_data import LogData
 from headwater.queue.named_answer import Answered
 from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
-from headwater.queue.records import HEADER_SIZE, MOST_ROWS, REASONS, WholeRow
+from headwater.queue.records import MOST_ROWS, REASONS, WholeRow
 from headwater.queue.replayed import NoKeys, ReplayedClaims, keys_of
 from headwater.queue.row import SLOW
 from headwater.queue.row_index import RowIndex
@@ -117,20 +119,24 @@ class QueueFold:
         """The id that the next inserted row gets."""
         return self.sequence * MOST_ROWS + self._inserted
 
-    def insert_alone(self, slot: int, key: bytes, body: bytes, priority: int, now: int) -> int:
-        """`begin`, `insert` of a row that is due, and `end`, as one step: what nearly all puts do."""
-        self.sequence = sequence = self.sequence + 1
-        self.now = now
-        columns, size = self.columns, len(body)
-        id = columns.ids[slot] = sequence * MOST_ROWS
+    def insert_due(self, slot: int, key: bytes, body: bytes, priority: int, id: int) -> None:
+        """`insert` of a row that is due from now on, has all its data, and waits for no other: what nearly all puts do.
+
+        `id`: the `next_id`, and for each row behind the first one more. `count_inserted` counts them, before the record ends.
+        """
+        columns = self.columns
+        columns.ids[slot] = id
         columns.bodies[slot] = body
-        self.live_bytes += size
         self.by_key[key] = slot
         if columns.by_id is not None:
             columns.by_id[id] = slot
-        self.order.add_new(slot, id, priority, now)
-        self.homes.note(1, size + HEADER_SIZE)
-        return id
+        self.order.add_new(slot, id, priority, self.now)
+
+    def count_inserted(self, bodies: Sequence[bytes]) -> None:
+        """The rows that `insert_due` has inserted."""
+        self._inserted += len(bodies)
+        self._homes += len(bodies)
+        self.live_bytes += sum(map(len, bodies))
 
     def expire_at(self, slot: int, expiration: int) -> None:
         """A row that was inserted, or waits again, expires at a date."""
@@ -143,7 +149,7 @@ class QueueFold:
             self._leave(slot)
         columns.ids[slot] = row.id
         columns.bodies[slot] = row.body
-        columns.homes[slot] = self.sequence
+        columns.use_homes()[slot] = self.sequence
         if row.update != insertion_of(row.body):
             columns.updates[slot] = row.update
         if any(row.tries):
@@ -168,9 +174,9 @@ class QueueFold:
         """A processed row is gone."""
         self.claims.remove(slot)
         columns = self.columns
+        body = columns.bodies[slot]
         if columns.extras:
             self._placing.ended(slot)
-        body = columns.bodies[slot]
         key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
         if self.follow_ups and key in self.follow_ups:
             self._promote(key)
@@ -179,13 +185,7 @@ class QueueFold:
         self.live_bytes -= len(body)
         if body[FLAGS] & ON_LOG:
             self.data.leave(slot, body)
-        home = columns.ids[slot] // MOST_ROWS
-        if columns.homes:
-            home = columns.homes.get(slot, home)
-        if home == self.sequence:
-            self._homes -= 1
-        else:
-            self.homes.remove(home)
+        self._leave_home(self.home(slot))
         columns.give_back(slot)
         if columns.waits.waiters:
             self.let_go(columns.ids[slot])
@@ -273,7 +273,8 @@ class QueueFold:
 
     def home(self, slot: int) -> int:
         """The sequence of the record that holds a row whole."""
-        return self.columns.homes.get(slot, self.columns.ids[slot] // MOST_ROWS)
+        columns = self.columns
+        return (columns.homes and columns.homes[slot]) or columns.ids[slot] // MOST_ROWS
 
     def oldest_home(self, slot: int) -> int:
         """The first record that a row needs: its home, or the one before it that holds its data."""

@@ -343,12 +343,13 @@ def _fields(row: Row) -> dict[str, Any]:
 def read_row(shown: ShownRow) -> Row:
     """The row that was shown. Errors: `BadInput`."""
     data, form = _read_data(shown.data)
-    insertion, process, expiration = map(_read_shown, (shown.insertion_date, shown.process_date, shown.expiration_date))
-    start, until = _read_shown(shown.start_processing_date), _read_shown(shown.lease_until) if isinstance(shown, ShownClaim) else 0
+    key, date = shown.key, _read_shown
     return Row(
-        shown.id, _read_text(shown.key), data, form, shown.priority, insertion, process, expiration, shown.status, start,
-        shown.timeout_counter, shown.attempts, shown.failures, 0, _read_text(shown.lane), 0, shown.error, until, shown.worker, shown.group,
-        follow_up=shown.follow_up, schedule=shown.schedule, after=shown.after, after_dead=shown.after_dead,
+        shown.id, key.encode() if type(key) is str else _read_text(key), data, form, shown.priority,
+        date(shown.insertion_date), date(shown.process_date), date(shown.expiration_date), shown.status, date(shown.start_processing_date),
+        shown.timeout_counter, shown.attempts, shown.failures, 0, _read_text(shown.lane) if shown.lane else b"", 0, shown.error,
+        date(shown.lease_until) if isinstance(shown, ShownClaim) else 0, shown.worker, shown.group,
+        shown.follow_up, shown.schedule, shown.after, shown.after_dead,
     )  # fmt: skip
 
 
@@ -366,6 +367,11 @@ def _read_text(shown: Any) -> bytes:
 
 
 def _read_data(shown: Any) -> tuple[bytes, int]:
+    if type(shown) is dict and len(shown) == 1 and type(text := shown.get("$binary")) is str:
+        try:
+            return binascii.a2b_base64(text, strict_mode=True), BINARY
+        except ValueError:
+            pass  # written in another way, or not at all: an error that is told below
     raw = shown if isinstance(shown, msgspec.Raw) else msgspec.Raw(_encode(shown))
     data = bytes(raw)
     if data.startswith(_BINARY) and data.endswith(b'"}'):

@@ -108,6 +108,11 @@ class RowOrder:
 
     def pop_quick(self) -> int:
         """`pop` of a row below the slow band, where no row has a lane."""
+        active, bins = self._due.active, self._due.bins
+        if active and active[0] < SLOW and (bin := bins[active[0]]).live and not (bin.skips or bin.heap):  # so it is mostly
+            bin.live -= 1
+            self.due -= 1
+            return bin.run.popleft()
         slot = self._due.pop(SLOW)
         if slot >= 0:
             self.due -= 1
@@ -139,14 +144,13 @@ class RowOrder:
         first = np.lexsort((ids, dates))
         if np.any(first[1:] < first[:-1]):
             found, dates, ids = _in_order(found, first), dates[first], ids[first]
-        due, later = found[: (split := int(np.searchsorted(dates, now, side="right")))], found[split:]
-        for slot in later:
-            states[slot] = FUTURE
+        due, later = found[: (split := int(np.searchsorted(dates, now, side="right")))], np.array(found[split:], np.int64)
+        np.frombuffer(states, np.uint8)[later] = FUTURE
         laned = [slot for slot in due if self.lanes.name_of(slot)] if columns.extras else []
         self._due.fill([slot for slot in due if not self.lanes.name_of(slot)] if laned else due)
         for slot in laned:
             self._add_due(slot, bodies[slot][PRIORITY], process_of(bodies[slot]))
-        self.future.fill(zip(dates[split:].tolist(), ids[split:].tolist(), later, strict=True))
+        self.future.fill(dates[split:].copy(), ids[split:].copy(), later)  # copies: the whole columns need not stay
         self.due, self.later = len(due), len(later)
 
     def _is_future(self, date: int, id: int, slot: int) -> bool:

@@ -51,6 +51,8 @@ class PutDecisions:
         self._size = self._measured = 0  # bytes of the parts that were measured, and how many of them
         self.on_full: Callable[[], None] = _nothing
         """Is called between two rows of a call when its record has much in it: to end the record, and to begin another one."""
+        self.before: Callable[[], None] = _nothing
+        """Is called before a record begins: to end the one that is open."""
         self._now = 0
 
     def use(self, settings: QueueSettings) -> None:
@@ -65,6 +67,7 @@ class PutDecisions:
         """Whether the queue remembers the keys of all rows that are done."""
 
     def begin(self, now: int) -> None:
+        self.before()
         self.fold.begin(now)
         self._now = now
         self._parts = [encode_header(*HEADER, now)]

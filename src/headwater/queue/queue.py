@@ -21,7 +21,7 @@ from headwater.queue.decisions import Decisions, unknown_row
 from headwater.queue.listing import KeyHistory, dead_row, dead_rows, rows_of, schedules_of
 from headwater.queue.queue_log import open_log
 from headwater.queue.queue_puts import QueuePuts
-from headwater.queue.quick import QuickClaim
+from headwater.queue.quick import MOST_ROWS, QuickClaim
 from headwater.queue.results import check_results, done_slices, fits_beside
 from headwater.queue.row import Row
 from headwater.queue.runtime import QueueRuntime
@@ -60,8 +60,8 @@ class Queue(QueuePuts):
         """`open_queue` makes it."""
         super().__init__(runtime)
         self.name = runtime.name
-        quick = QuickClaim(runtime, self._recall)
-        self._claim_one, self._done_one = quick.claim, quick.done
+        quick = QuickClaim(runtime)
+        self._claim_one, self._claim_some, self._done_one, self._done_some = quick.claim, quick.claim_some, quick.done, quick.done_some
 
     # -- claiming ---------------------------------------------------------------------------------------------------------
 
@@ -85,8 +85,11 @@ class Queue(QueuePuts):
         `results`: of the done rows, by token. Errors: `Paused` where the queue is paused and `wait` is 0: what was told before it is done
         nevertheless; `TooLarge` for a result.
         """
-        if n == 1 and lease is None and not (fail or extend or release or results) and len(done) <= 1:
-            answer = self._claim_one(group, worker, done)
+        if lease is None and not (fail or extend or release or results) and len(done) <= MOST_ROWS:
+            if n == 1 and len(done) <= 1:
+                answer = self._claim_one(group, worker, done)
+            else:
+                answer = self._claim_some(n, group, worker, done) if type(n) is int and 0 < n <= MOST_ROWS else None
             if answer is not None:
                 return answer
         runtime, limit = self._runtime, self._runtime.log.region.limit
@@ -133,7 +136,9 @@ class Queue(QueuePuts):
         claims = decisions.claim(n, lasts, group, worker) if n and not paused else []
         if claims:
             answer = runtime.commit(Claimed(claims, stale), again, recall=self._recall)
-            return runtime.claims.completed(answer) if lacks_data(claims) and isinstance(answer, RecalledAnswer) else answer
+            if decisions.fold.data.bytes and lacks_data(claims) and isinstance(answer, RecalledAnswer):
+                return runtime.claims.completed(answer)
+            return answer
         if not n or not (wait or paused):
             return runtime.commit(Claimed(claims, stale), again)
         told = runtime.commit(stale, lambda: self._tell(tell))
@@ -174,8 +179,8 @@ class Queue(QueuePuts):
         `results`: what became of them, by token; kept for as long as the setting `results` says, and given by `result`. A row and its
         result are one record; those of many rows may be several. Errors: `TooLarge` for a result; then nothing has changed.
         """
-        if len(tokens) == 1 and not results:
-            answer = self._done_one(tokens[0])
+        if 0 < len(tokens) <= MOST_ROWS and not results:
+            answer = self._done_one(tokens[0]) if len(tokens) == 1 else self._done_some(tokens)
             if answer is not None:
                 return answer
         limit = self._runtime.log.region.limit

@@ -21,9 +21,11 @@ from headwater.queue.data_place import LARGE
 from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions
 from headwater.queue.fold import QueueFold
+from headwater.queue.quick_replay import done_ids
 from headwater.queue.records import Malformed
 from headwater.queue.replay import replay
 from headwater.queue.settings import QueueSettings
+from headwater.queue.shared_calls import SharedCalls
 from headwater.wal.layout import RecordKind
 from headwater.wal.region import Region
 from headwater.wal.region_meta import RegionChanges
@@ -46,6 +48,8 @@ class QueueLog:
         """Is called after each commit, and after each folding anew."""
         self.on_end: Callable[[HeadwaterError], None] = _nothing_more
         """Is called when the queue can never be written again."""
+        self.on_break: Callable[[], None] = _nothing
+        """Is called when the fold has become broken."""
         self.unheard: list[str] = []
         """Tokens of claims that are in the log, although their callers were told that nobody knows: to be released after folding anew."""
         self._clock = clock
@@ -71,7 +75,7 @@ class QueueLog:
         None: it was not written, and the fold is broken. Errors: `TooLarge`, likewise.
         """
         try:
-            future = self._append(self.table, value, self.decisions.fold.sequence, answer)
+            future = None if self.broken else self._append(self.table, value, self.decisions.fold.sequence, answer)
         except BaseException:
             self._break()
             raise
@@ -80,6 +84,20 @@ class QueueLog:
         else:
             self._last = future
         return future
+
+    def append_for(self, value: bytes, calls: SharedCalls) -> None:
+        """`append` for several calls. Where it was not written, they are told so, and the fold is broken."""
+        try:
+            self.region.append_for(self.table, value, self.decisions.fold.sequence, calls)
+        except Exception as error:
+            self.fail(calls, error)
+        else:
+            self._last = calls.futures[-1]
+
+    def fail(self, calls: SharedCalls, error: Exception) -> None:
+        """Calls whose record is not written: the fold, which has some of their changes, is broken."""
+        self._break()
+        calls.set_exception(error)
 
     async def tail(self) -> bool:
         """Wait for the last record under way. False: it was not written, and what was read of the fold is not so."""
@@ -96,7 +114,8 @@ class QueueLog:
         """Return when the fold is what the log says. Errors: `Fenced`, `Closed`; why the log cannot be read, which is tried again."""
         while self.broken:
             if self._end is not None:
-                raise self._end
+                await asyncio.sleep(0)  # a caller that tries again, over and over, must not keep the loop from everybody else
+                raise self._end.with_traceback(None)  # that of each call would be added to those before, without an end
             await asyncio.shield(self._mended())
 
     def close(self, error: HeadwaterError) -> None:
@@ -136,6 +155,7 @@ class QueueLog:
         if self.broken:
             return
         self.broken = True
+        self.on_break()
         self._fail_tails()
         self._mended()
 
@@ -206,9 +226,10 @@ def _forget_read() -> None:
 
 def _replay(fold: QueueFold, parts: Iterator[tuple[int, list[bytes]]], region: Region) -> None:
     for first, payloads in parts:
+        done = done_ids(payloads)
         for sequence, payload in enumerate(payloads, first):
             try:
-                replay(fold, sequence, payload)
+                replay(fold, sequence, payload, done)
             except Malformed as error:
                 raise Damaged(
                     f"Payload {sequence} of a queue in region {region.topics} cannot be read: {error}.",

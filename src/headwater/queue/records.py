@@ -1,4 +1,4 @@
-"""The bytes of a queue's records: one WAL payload for each call, whatever the call changes. All integers are big-endian.
+"""The bytes of a queue's records: one WAL payload for a call, whatever it changes, or for short calls of one moment. Big-endian.
 
     record     format u8 = 1 | now u64 | changes
     insert     1  | body, whose first byte is this kind [| extras]
@@ -42,7 +42,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from itertools import starmap
+from functools import lru_cache
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 import msgspec
@@ -107,6 +108,7 @@ DATA_HEAD = _DATA.size
 _FLAGS = 5  # the place of a body's flags
 _NONE: dict[str, Any] = {}
 _MOST = 65_535
+_FEW = 256  # rows
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 SlotId = tuple[int, int]
@@ -140,10 +142,6 @@ class Change(NamedTuple):
 encode_header = _HEADER.pack
 HEADER = (EMPTY[0], FORMAT)
 HEADER_SIZE = _HEADER.size
-HEADER_DONE = struct.Struct(_HEADER.format + _ONE_ROW.format[1:])
-HEADER_CLAIM = struct.Struct(_HEADER.format + _CLAIM_ONE.format[1:])
-HEADER_DONE_CLAIM = struct.Struct(HEADER_DONE.format + _CLAIM_ONE.format[1:])
-"""Records of one row that is done, or claimed, or both, up to the names behind them: one step instead of three."""
 OVERHEAD = 96
 """The most bytes of an inserted row beside its key, its data and its extras."""
 
@@ -217,7 +215,15 @@ def encode_unique(key: bytes, id: int, done: int, until: int) -> bytes:
 
 
 def _joined(rows: Sequence[SlotId]) -> bytes:
-    return _ROW.pack(*rows[0]) if len(rows) == 1 else b"".join(starmap(_ROW.pack, rows))
+    if len(rows) <= _FEW:
+        return _rows_of(len(rows)).pack(*chain.from_iterable(rows))
+    return b"".join(starmap(_ROW.pack, rows))
+
+
+@lru_cache(maxsize=_FEW)
+def _rows_of(count: int) -> struct.Struct:
+    """So many rows in one step."""
+    return struct.Struct(">" + "IQ" * count)
 
 
 def _slices(rows: Sequence[SlotId]) -> Iterable[Sequence[SlotId]]:

@@ -10,9 +10,9 @@ from headwater.queue.quick_replay import replay_claim, replay_done, replay_rows
 from headwater.queue.records import Change, Malformed, decode_record
 
 
-def replay(fold: QueueFold, sequence: int, payload: bytes) -> None:
-    """Apply a record to a fold whose replay is not finished. Errors: `Malformed`."""
-    if replay_rows(fold, sequence, payload):
+def replay(fold: QueueFold, sequence: int, payload: bytes, done: frozenset[int] = frozenset()) -> None:
+    """Apply a record to a fold whose replay is not finished. `done`: ids of rows that are gone by a later record. Errors: `Malformed`."""
+    if replay_rows(fold, sequence, payload, done):
         return
     now, changes = decode_record(payload)
     fold.skip_to(sequence)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.queue.body import PRIORITY, key_of
+import numpy as np
+from msgspec.structs import replace
+
+from headwater.queue.body import BODY_SIZE, PRIORITY
 from headwater.queue.claims import Claims, HeldRow
-from headwater.queue.columns import DEAD, HELD, RowColumns
+from headwater.queue.columns import DEAD, FREE, HELD, RowColumns
 from headwater.queue.row import SLOW
 
 
@@ -24,15 +27,15 @@ class ReplayedClaims(Claims):
     """Claims by slot alone: no token, and no date at which one ends."""
 
     def add(self, slot: int, sequence: int, start: int, until: int, group: str, worker: str, fast: bool) -> str:
-        self.by_slot[slot] = HeldRow(sequence, start, until, group, worker, fast, "")
+        self.by_slot[slot] = HeldRow(sequence, start, until, group, worker, fast, "", slot)
         return ""
 
     def add_all(self, slots: Iterable[int], sequence: int, start: int, until: int, group: str, worker: str) -> None:
         """Rows that one record claims."""
-        self.by_slot.update(dict.fromkeys(slots, HeldRow(sequence, start, until, group, worker, False, "")))
+        self.by_slot.update(dict.fromkeys(slots, HeldRow(sequence, start, until, group, worker, False, "", -1)))
 
     def extend(self, slot: int, start: int, until: int) -> None:
-        self.by_slot[slot] = self.by_slot[slot]._replace(start=start, until=until)
+        self.by_slot[slot] = replace(self.by_slot[slot], start=start, until=until)
 
     def remove(self, slot: int) -> HeldRow:
         return self.by_slot.pop(slot)
@@ -40,13 +43,15 @@ class ReplayedClaims(Claims):
     def counted(self, columns: RowColumns) -> Claims:
         """The claims that are left, with their tokens."""
         claims = Claims(self.table)
-        for slot, (sequence, start, until, group, worker, _, _) in self.by_slot.items():
-            claims.add(slot, sequence, start, until, group, worker, columns.bodies[slot][PRIORITY] < SLOW)
+        for slot, claim in self.by_slot.items():
+            fast = columns.bodies[slot][PRIORITY] < SLOW
+            claims.add(slot, claim.sequence, claim.start, claim.until, claim.group, claim.worker, fast)
         return claims
 
 
 def keys_of(columns: RowColumns) -> dict[bytes, int]:
     """The slots of the rows that wait or are processed, by key."""
-    bodies = columns.bodies
-    slots = [slot for slot, state in enumerate(columns.states) if state and state != HELD and state != DEAD]
-    return dict(zip([key_of(bodies[slot]) for slot in slots], slots, strict=True))
+    bodies, states = columns.bodies, np.frombuffer(columns.states, np.uint8)
+    slots: list[int] = np.flatnonzero((states != FREE) & (states != HELD) & (states != DEAD)).tolist()
+    found = [body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])] for body in map(bodies.__getitem__, slots)]  # as `key_of`
+    return dict(zip(found, slots, strict=True))

@@ -10,7 +10,7 @@ from typing import TypeVar
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, HeadwaterError, OffsetGone, OutcomeUnknown
 from headwater.core.timers import Timers
-from headwater.queue.answer import RecalledAnswer
+from headwater.queue.answer import KnownAnswer
 from headwater.queue.carry import Carrier
 from headwater.queue.claim_reader import ClaimReader, lacks_data
 from headwater.queue.count_events import CountEvents
@@ -25,6 +25,7 @@ from headwater.queue.row import Row
 from headwater.queue.settings import QueueSettings
 from headwater.queue.statistics import statistics_of
 from headwater.queue.timers import QueueAlarm
+from headwater.queue.turn_record import TurnRecord
 from headwater.queue.values import ClaimedRow, QueueEvent, QueueStatistics
 from headwater.queue.waiting import Served, WaitingClaims
 
@@ -49,7 +50,8 @@ class QueueRuntime:
         self._loop = asyncio.get_running_loop()
         self._serving = False  # a serve is scheduled
         self._begun: list[asyncio.Future[None]] = []  # records of the call that is being made, which needs several
-        log.decisions.on_full = self._next_record
+        self.turn = TurnRecord(log, self.waiting, wake=self.wake, give_back=self.give_back)
+        log.decisions.on_full, log.decisions.before, log.on_break = self._next_record, self.turn.end, self.turn.end
         self._fold = log.decisions.fold
         log.on_settled, log.on_end = self._settled, self._ended
         log.decisions.watched = self.results.by_row
@@ -61,6 +63,7 @@ class QueueRuntime:
 
     def use(self, settings: QueueSettings) -> None:
         """Decide by these settings from now on."""
+        self.turn.end()
         self.log.decisions.use(settings)
         self.wake()
         if self._notices is not None:
@@ -102,7 +105,7 @@ class QueueRuntime:
             return self.later(again) if not begun else self._written(begun, None)
         if self.waiting:
             self.wake()
-        return future if recall is None else RecalledAnswer(future, answer, recall)
+        return future if recall is None else KnownAnswer(future, answer, recall)
 
     async def later(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call once the queue can be written again. Errors: those of `QueueLog.ready`, and of the call."""
@@ -150,6 +153,7 @@ class QueueRuntime:
         """Return when the fold can be looked at, with everything done that is overdue."""
         while True:
             await self.log.ready()
+            self.turn.end()
             now = self.now_ms()
             if self.decisions.overdue(now):
                 self._advance(now)
@@ -158,10 +162,12 @@ class QueueRuntime:
                 return
 
     def statistics(self) -> QueueStatistics:
+        self.turn.end()
         return statistics_of(self.decisions, len(self.waiting), len(self.results), self.now_ms())
 
     def listen(self) -> AsyncIterator[QueueEvent]:
         """Events from now on."""
+        self.turn.end()
         listening = self.events.listen(self.decisions.fold.order.due)
         self._counts.begin()
         self.set_alarm()
@@ -267,7 +273,7 @@ class QueueRuntime:
         """Ring at the next date: of a lease or an expiry; and of a due row, where somebody waits for it."""
         if self.log.broken:
             return
-        fold = self.decisions.fold
+        fold = self.log.decisions.fold
         date = min(fold.claims.next_end() + 1, fold.expiries.next_date(), fold.finished.earliest + _FORGET_AFTER)
         if (self.waiting or self.events) and not fold.paused:
             date = min(date, fold.order.future.next_date())
@@ -279,24 +285,27 @@ class QueueRuntime:
 
     def _settled(self) -> None:
         """Once for all calls that were committed together; and when the log was folded anew, before any other call."""
-        if self.results.by_row or self.decisions.ended:
-            if self._fold is not self.decisions.fold:
-                self.results.look_again(self.decisions.fold, self.now_ms())
-            self.results.tell(self.decisions, self.log.durable)
-        self._fold = self.decisions.fold
-        if self.log.unheard:
-            tokens, self.log.unheard = self.log.unheard, []
+        log, decisions = self.log, self.log.decisions
+        fold = decisions.fold
+        if self.results.by_row or decisions.ended:
+            if self._fold is not fold:
+                self.results.look_again(fold, self.now_ms())
+            self.results.tell(decisions, log.durable)
+        self._fold = fold
+        if log.unheard:
+            tokens, log.unheard = log.unheard, []
             self._release(tokens)
         if self.events:
-            self.events.due(self.now_ms(), self.decisions.fold.order.due)
+            self.events.due(self.now_ms(), fold.order.due)
             self._counts.look()
-        if not self.log.broken and self.decisions.doomed:
+        if fold.columns.waits.waiters and not log.broken and decisions.doomed:
             self._advance(self.now_ms())
         self.set_alarm()
         self._carrier.look()
         if self._notices is not None:
             self._notices.look()
-        self.wake()
+        if self.waiting.claims:
+            self.wake()
 
     def _ended(self, error: HeadwaterError) -> None:
         self._alarm.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -14,7 +13,8 @@ from headwater.client.queue_performer import QueuePerformer, show_put
 from headwater.core.errors import BadInput
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.bodies import read_claim, read_done, read_settings_body
-from headwater.queue.json_form import claim_fields, is_list, read_rows
+from headwater.queue.claim_json import encode_claimed
+from headwater.queue.json_form import is_list, read_rows
 from headwater.queue.operations import CREATE, DONE, LISTEN, QUEUE, RESULT
 from headwater.queue.requests import ClaimRows, CreateQueue, DoneClaim, FindResult, PutRows, QueueRequest
 from headwater.queue.result_form import show_result, told_done
@@ -170,8 +170,7 @@ class QueueHandlers:
 def _hot(answer: Awaitable[T], encode: Callable[[T], bytes]) -> HotAnswer:
     """A call's answer on the hot path, without a task where the call needs none. What nobody gets is called back."""
     if isinstance(answer, RecalledAnswer):
-        value: T = answer.value
-        return HotAnswer(answer.future, lambda _: encode(value), partial(answer.recall, value))
+        return HotAnswer(answer.future, encode, answer.recall)
     if isinstance(answer, asyncio.Future):
         return HotAnswer(answer, encode)
     return HotAnswer(asyncio.ensure_future(answer), encode)
@@ -188,4 +187,4 @@ def _many_put(puts: Sequence[Put]) -> bytes:
 def _claimed(claimed: Claimed) -> bytes:
     if not claimed.claims and not claimed.stale:
         return b""
-    return json.encode({"claims": [claim_fields(claim) for claim in claimed.claims], "stale": claimed.stale})
+    return encode_claimed(claimed)

@@ -25,7 +25,7 @@ from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, seq
 from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
-from headwater.wal.region_appender import Numbers, Settled
+from headwater.wal.region_appender import Numbers, RecordEnd, Settled
 from headwater.wal.region_creation import create_meta, lost_meta
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_observer import RegionObserver
@@ -99,6 +99,17 @@ class Region:
         failed append: `ready` says when to go on. Errors: `BadInput`, `TooLarge`; those of the future: as for `write`.
         """
         return self._writer.append(table, value, sequence, answer)
+
+    def append_for(self, table: int, value: bytes, sequence: int, end: RecordEnd) -> None:
+        """`append` of a payload that several calls share: `end` tells them. It is committed by `start`, or with any other one.
+
+        Errors: also those for which `append` returns None.
+        """
+        self._writer.append_for(table, value, sequence, end)
+
+    def start(self) -> None:
+        """Commit what `append_for` has queued."""
+        self._writer.start()
 
     async def ready(self) -> None:
         """Return when the region can be written. After a failed append, that is once its end is read: what is durable is known then.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, takewhile
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from headwater.core.errors import Closed, DiskFull, TooLarge
+from headwater.core.errors import Closed, DiskFull, TooLarge, Unavailable
 from headwater.log.commit_thread import MOST_BYTES, CommitThread
 from headwater.log.group_commit import not_tried
 from headwater.log.record import Record
@@ -22,11 +22,19 @@ _FREEING = frozenset((RecordKind.MARK, RecordKind.DROP))
 _MOST_FREEING = 500  # marks and drops of a batch that may be written to a full disk, some 50 KiB
 _AGAIN = "Write again: the region reads its end first."  # what a region does after a failed append, before the next call
 # The last one: what the future ends with. One object for each call: all that wait are looked at by `gc`.
-_Queued = tuple[RecordKind, int, int, int, bytes, "asyncio.Future[Any]", Any]
+_Queued = tuple[RecordKind, int, int, int, bytes, "RecordEnd", Any]
 
 T = TypeVar("T")
 Settled = Callable[[RegionChanges, Exception | None], None]
 """Is told what was committed, or what was not and why: in the loop, once the futures of the records have ended."""
+
+
+class RecordEnd(Protocol):
+    """Is told once whether a record is durable: a future; or what tells all those who share the record."""
+
+    def set_result(self, result: Any, /) -> None: ...
+    def set_exception(self, exception: Exception, /) -> None: ...
+    def done(self) -> bool: ...
 
 
 class Numbers:
@@ -108,22 +116,47 @@ class RegionAppender(CommitThread[_Queued]):
             self._rouse()
         return future
 
+    def append_for(self, table: int, value: bytes, sequence: int, end: RecordEnd) -> None:
+        """`append` of a record whose end several calls wait for: `end` is told None. `start` has it committed, or any other call.
+
+        Errors: as for `add`, and `Unavailable` where the next number is another; then nothing was queued.
+        """
+        numbers = self.tables.get(table)
+        if numbers is None:
+            checked_id(table, "table")
+            numbers = Numbers()
+        self._check(value)
+        if numbers.next != sequence:
+            raise Unavailable(f"Payload {sequence} was not written: {numbers.next} is next.", hint=_AGAIN)
+        if sequence == 1:
+            self.tables[table] = numbers
+        numbers.next = sequence + 1
+        self._queue.append((_ENTRY, table, sequence, 1, value, end, None))
+
+    def start(self) -> None:
+        """Commit what is queued."""
+        if self._idle and self._queue:
+            self._rouse()
+
     def add(self, kind: RecordKind, table: int, sequence: int, value: bytes, count: int = 1) -> asyncio.Future[int]:
         """Queue a record; the future has its last sequence once it is durable and applied.
 
         Raises `TooLarge`, `Closed`, and the failure of a call before: nothing was queued. Errors of the future: as for `OrderedAppender`.
         """
+        self._check(value)
+        future: asyncio.Future[int] = self._future()
+        self._queue.append((kind, table, sequence, count, value, future, sequence + count - 1))
+        if self._idle:
+            self._rouse()
+        return future
+
+    def _check(self, value: bytes) -> None:
         if self.failure is not None:
             raise not_tried(self.failure, _AGAIN)
         if self._stopping:
             raise Closed("The region has been closed.", hint="Open it again.")
         if len(value) > self._limit:
             raise self._too_large(value)
-        future: asyncio.Future[int] = self._future()
-        self._queue.append((kind, table, sequence, count, value, future, sequence + count - 1))
-        if self._idle:
-            self._rouse()
-        return future
 
     def _too_large(self, value: bytes) -> TooLarge:
         return TooLarge(
@@ -170,7 +203,7 @@ class RegionAppender(CommitThread[_Queued]):
             return
         self._tell(self._resolve, futures, answers, changes)
 
-    def _resolve(self, futures: Sequence[asyncio.Future[Any]], answers: Sequence[Any], changes: RegionChanges) -> None:
+    def _resolve(self, futures: Sequence[RecordEnd], answers: Sequence[Any], changes: RegionChanges) -> None:
         for future, answer in zip(futures, answers, strict=True):
             try:
                 future.set_result(answer)
@@ -179,7 +212,7 @@ class RegionAppender(CommitThread[_Queued]):
         for call in self._settled:
             call(changes, None)
 
-    def _fail(self, futures: Sequence[asyncio.Future[Any]], changes: RegionChanges, error: Exception) -> None:
+    def _fail(self, futures: Sequence[RecordEnd], changes: RegionChanges, error: Exception) -> None:
         for future in futures:
             if not future.done():
                 future.set_exception(error)

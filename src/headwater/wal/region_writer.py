@@ -44,6 +44,7 @@ class RegionWriter:
             name=self._owned.topic,
         )
         self.write, self.append = self._appender.write, self._appender.append
+        self.append_for, self.start = self._appender.append_for, self._appender.start
 
     # -- what the region calls ----------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class RegionWriter:
     async def _mend(self) -> None:
         failure = self._appender.failure
         if isinstance(failure, Fenced):
-            raise failure
+            raise failure.with_traceback(None)  # else each call would add its own to those before
         await self._appender.aclose()  # its thread has failed everything that was queued
         try:
             await asyncio.to_thread(self._reread)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from headwater.core.errors import OutcomeUnknown
-from headwater.queue.answer import RecalledAnswer
+from headwater.queue.answer import KnownAnswer, RecalledAnswer
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ async def awaited(answer: RecalledAnswer[str]) -> str:
 def made() -> tuple[asyncio.Future[str], RecalledAnswer[str], list[str]]:
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     recalled: list[str] = []
-    return future, RecalledAnswer(future, "rows", recalled.append), recalled
+    return future, KnownAnswer(future, "rows", recalled.append), recalled
 
 
 async def test_an_answer_comes_once_its_record_is_durable() -> None:

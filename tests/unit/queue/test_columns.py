@@ -27,11 +27,11 @@ def test_a_slot_forgets_its_row() -> None:
     columns = RowColumns()
     slot = columns.take()
     columns.states[slot], columns.bodies[slot] = HELD, b"body"
-    columns.homes[slot] = columns.updates[slot] = 5
+    columns.use_homes()[slot] = columns.updates[slot] = 5
     columns.tries[slot], columns.extras[slot] = Tries(1), Extras(lane=b"l")
     columns.give_back(slot)
     assert (columns.states[slot], columns.bodies[slot]) == (FREE, b"")
-    assert (columns.homes, columns.updates, columns.tries, columns.extras) == ({}, {}, {}, {})
+    assert (columns.homes[slot], columns.updates, columns.tries, columns.extras) == (0, {}, {}, {})
     assert columns.take() == slot
 
 
@@ -54,3 +54,16 @@ def test_slots_that_a_log_names_are_made_and_counted_at_its_end() -> None:
     columns.count_free()
     assert [columns.take() for _ in range(8)] == [0, 2, 3, 4, 5, 6, 7, 8]
     assert columns.take() == 10
+
+
+def test_homes_are_a_column_from_the_first_row_on_that_is_written_again() -> None:
+    columns = RowColumns()
+    slots = [columns.take() for _ in range(3)]
+    assert not columns.homes
+    columns.use_homes()[slots[1]] = 7
+    columns.grow(5000)
+    assert len(columns.homes) == len(columns)
+    assert [columns.use_homes()[slot] for slot in (*slots, 4999)] == [0, 7, 0, 0]
+    columns.updates[slots[1]] = 5
+    columns.give_back_all(slots)
+    assert (columns.homes[slots[1]], columns.updates) == (0, {})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.queue import date_heap
 from headwater.queue.date_heap import NEVER, DateHeap
 
 Entry = tuple[int, int, int]
@@ -40,14 +43,21 @@ def test_entries_that_hold_come_by_date_and_id(steps: list[tuple[str, int, int]]
         assert heap.next_date() == heap.earliest == first[0]
 
 
-@given(st.lists(st.integers(1, 1000), max_size=20))
-def test_a_heap_that_is_filled_gives_its_entries_in_order(dates: list[int]) -> None:
-    heap = DateHeap(lambda date, id, slot: True)
-    heap.fill([(date, id, id) for id, date in enumerate(dates)])
-    assert heap.earliest == min(dates, default=NEVER)
-    popped = [heap.pop(1000) for _ in dates]
-    assert popped == [id for _, id in sorted((date, id) for id, date in enumerate(dates))]
-    assert heap.pop(1000) == -1
+@given(st.lists(st.integers(1, 1000), max_size=20), st.lists(st.integers(1, 1000), max_size=5), st.integers(1, 30))
+def test_a_heap_that_is_filled_gives_its_entries_in_order(dates: list[int], more: list[int], part: int) -> None:
+    heap, entries = DateHeap(lambda date, id, slot: id % 4 != 3), sorted((date, id) for id, date in enumerate(dates))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(date_heap, "_PART", part)
+        columns = [np.array(column, np.int64) for column in (zip(*entries, strict=True) if entries else ((), ()))]
+        heap.fill(columns[0], columns[1], columns[1])
+        assert heap.earliest == min(dates, default=NEVER)
+        for id, date in enumerate(more, len(dates)):
+            heap.push(date, id, id)
+        expected = sorted((date, id) for id, date in enumerate(dates + more) if id % 4 != 3)
+        for date, id in expected:
+            assert heap.pop(date - 1) == -1
+            assert (heap.next_date(), heap.pop(date)) == (date, id)
+        assert (heap.pop(1000), heap.next_date()) == (-1, NEVER)
 
 
 def test_ids_and_slots_of_the_largest_size_stay_apart() -> None:

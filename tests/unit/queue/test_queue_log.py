@@ -12,6 +12,7 @@ from headwater.queue.checks import checked_row
 from headwater.queue.queue_log import QueueLog, folded, open_log
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
+from headwater.queue.shared_calls import SharedCalls
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
 
@@ -76,3 +77,26 @@ async def test_a_record_of_another_program_is_damaged_and_named(region: Region, 
     await region.write(TABLE, [b"\x01 is no record of a queue"])
     with pytest.raises(Damaged, match=r"queue.* cannot be read"):
         await opened(region, clock)
+
+
+async def test_a_caller_that_tries_an_ended_log_again_and_again_keeps_the_loop_from_nobody(region: Region, clock: ManualClock) -> None:
+    log, others = await opened(region, clock), list[str]()
+    log.close(Fenced("Another process has it.", hint="Open it again."))
+    asyncio.get_running_loop().call_soon(others.append, "a turn")
+    with pytest.raises(Fenced):
+        await log.ready()
+    assert others == ["a turn"]
+    depths = set[int]()
+    for _ in range(5):
+        with pytest.raises(Fenced) as told:
+            await log.ready()
+        depths.add(len(told.traceback))
+    assert len(depths) == 1, "what an error holds does not grow"
+
+
+async def test_a_broken_fold_writes_nothing(region: Region, clock: ManualClock) -> None:
+    log = await opened(region, clock)
+    log.fail(SharedCalls([], []), DiskFull("It is full.", hint="Make room."))
+    assert (log.broken, put(log, clock, b"a"), region.sequence_num(TABLE)) == (True, None, 0)
+    await log.ready()
+    assert log.decisions.fold.by_key == {}

@@ -9,6 +9,7 @@ from headwater.queue import quick_replay, records
 from headwater.queue.body import FOLLOW_UP, make_body
 from headwater.queue.columns import NO_TRIES, PROCESSING, RUN, Tries
 from headwater.queue.fold import QueueFold
+from headwater.queue.quick_replay import done_ids
 from headwater.queue.records import WholeRow
 from headwater.queue.replay import replay
 
@@ -25,10 +26,11 @@ def carried(key: bytes, slot: int, id: int, *, update: int = 5, state: int = RUN
     return records.encode_whole(records.CARRY, WholeRow(slot, body, id, update, state, tries, extras))
 
 
-def folded(payloads: list[bytes]) -> dict[str, object]:
-    fold = QueueFold(5)
-    for sequence, payload in enumerate(payloads, 5):
-        replay(fold, sequence, HEAD + payload)
+def folded(payloads: list[bytes], first: int = 5, *, ahead: bool = False) -> dict[str, object]:
+    """`ahead`: with a look at which rows are done."""
+    fold, done = QueueFold(first), done_ids(HEAD + payload for payload in payloads) if ahead else frozenset[int]()
+    for sequence, payload in enumerate(payloads, first):
+        replay(fold, sequence, HEAD + payload, done)
     fold.finish(100)
     return state(fold) | {"records": (fold.homes.records, fold.homes.bytes > 0), "order": fold.order.pop(slow=True)}
 
@@ -90,3 +92,39 @@ def test_rows_with_extras_are_done_by_the_general_way() -> None:
     ]
     ended = folded(payloads)
     assert (ended["rows"], ended["keys"], ended["tokens"], ended["bytes"], ended["first"]) == ({}, {}, {}, (0, 0), 8)
+
+
+ROWS = [(slot, (5 << 16) + slot) for slot in range(3)]
+SOON_DONE = [
+    inserted(b"a", 0) + inserted(b"b", 1) + inserted(b"c", 2),
+    records.encode_claim(99, b"g", b"w", ROWS),
+    inserted(b"b", 3, flags=FOLLOW_UP) + inserted(b"d", 4),
+    records.encode_rows(records.DONE, ROWS) + inserted(b"e", 0),
+    records.encode_claim(99, b"g", b"w", [(3, 7 << 16)]),
+    inserted(b"f", 1),
+    records.encode_claim(99, b"g", b"w", [(0, 8 << 16), (1, 10 << 16)]),
+    records.encode_rows(records.FAIL + 1, [(0, 8 << 16)]),
+    records.encode_rows(records.DONE, [(1, 10 << 16), (3, 7 << 16)]),
+]
+
+
+@pytest.mark.parametrize("cut", range(len(SOON_DONE) + 1))
+def test_rows_that_are_soon_done_are_passed_over_and_leave_the_same(cut: int) -> None:
+    assert folded(SOON_DONE[:cut], ahead=True) == folded(SOON_DONE[:cut])
+    assert folded(SOON_DONE[cut:], 5 + cut, ahead=True) == folded(SOON_DONE[cut:], 5 + cut)
+
+
+def test_a_record_is_passed_over_where_all_of_its_rows_are_soon_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[int]()
+    monkeypatch.setattr(quick_replay, "_begin", lambda fold, payload, slots: made.append(fold.sequence + 1))
+    fold = QueueFold(5)
+    done = done_ids([HEAD + SOON_DONE[3]])
+    assert done == {id for _, id in ROWS}
+    assert quick_replay.replay_rows(fold, 5, HEAD + SOON_DONE[0], done)
+    assert (fold.sequence, fold.homes.records, len(fold.columns), made) == (5, 1, 0, [])
+    assert not quick_replay.replay_rows(fold, 6, HEAD + SOON_DONE[0] + SOON_DONE[1], frozenset({6 << 16}))
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x05", b"\x05\x00", b"\x05\x00\x02" + bytes(12), b"\x05\x00\x00"])
+def test_rows_of_a_record_that_ends_too_early_are_not_known_to_be_done(payload: bytes) -> None:
+    assert done_ids([HEAD + payload]) == frozenset()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from headwater.queue.body import make_body
 from headwater.queue.columns import DEAD, HELD, PROCESSING, RUN, RowColumns
 from headwater.queue.date_heap import NEVER
@@ -38,7 +40,7 @@ def test_claims_that_are_left_have_their_tokens_and_leases() -> None:
     assert (len(replayed), replayed.by_token, replayed.earliest) == (3, {}, NEVER)
     claims = replayed.counted(columns)
     assert claims.by_token == {"0-5-7": 0, "2-5-7": 2, "3-6-7": 3}
-    assert {slot: claim[:6] for slot, claim in claims.by_slot.items()} == {
+    assert {slot: msgspec.structs.astuple(claim)[:6] for slot, claim in claims.by_slot.items()} == {
         0: (5, 12, 30, "group", "worker", True),
         2: (5, 10, 20, "group", "worker", True),
         3: (6, 11, 21, "group", "other", True),

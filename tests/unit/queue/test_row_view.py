@@ -6,7 +6,7 @@ from tests.unit.queue.played import Played
 
 from headwater.queue.columns import DEAD, HELD, PROCESSING, RUN, Tries
 from headwater.queue.row import Row
-from headwater.queue.row_view import claimed_row, row_at, whole_row
+from headwater.queue.row_view import claimed_rows, row_at, whole_row
 from headwater.queue.settings import QueueSettings
 
 NOW = 1_000_000
@@ -52,7 +52,7 @@ def test_a_processed_row_and_the_one_that_follows_it() -> None:
     row = row_at(played.fold, slot)
     assert (row.status, row.start_processing_date, row.lease_until, row.worker, row.group) == ("P", NOW + 5, NOW + 55, "w", "g")
     assert (row.attempts, row.follow_up) == (1, False)
-    assert claimed_row(played.fold, slot, NOW + 5, NOW + 55, "g", "w") == row
+    assert claimed_rows(played.fold, [slot], [row.id], NOW + 55, "g", "w") == [row]
     whole = whole_row(played.fold, slot)
     assert (whole.state, whole.extras) == (PROCESSING, {"claim": [2, NOW + 5, NOW + 55, "g", "w"]})
     held = put(played, b"k", b"2")

@@ -196,3 +196,24 @@ async def test_on_a_full_disk_marks_and_drops_are_appended_without_the_payloads_
     assert [row[:3] for row in log.applied[1:]] == [(RecordKind.MARK, 1, 3), (RecordKind.MARK, 2, 5), (RecordKind.DROP, 3, 5)]
     assert isinstance(appender.failure, DiskFull)
     await appender.aclose()
+
+
+async def test_a_record_for_several_calls_is_committed_when_it_is_started() -> None:
+    log = SlowLog()
+    appender = log.appender()
+    ends: list[asyncio.Future[None]] = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    appender.start()  # nothing is queued
+    appender.append_for(1, EMPTY, 1, ends[0])
+    appender.append_for(1, EMPTY, 2, ends[1])
+    assert (log.entered.acquire(timeout=0.01), appender.tables[1].next) == (False, 3)
+    with pytest.raises(Unavailable, match="3 is next"):
+        appender.append_for(1, EMPTY, 4, ends[0])
+    with pytest.raises(TooLarge):
+        appender.append_for(2, bytes(LIMIT + 1), 1, ends[0])
+    appender.start()
+    log.go.release()
+    await asyncio.gather(*ends)
+    assert (log.applied, list(appender.tables)) == ([(ENTRY, 1, 1, 1, 0), (ENTRY, 1, 2, 1, 1)], [1])
+    await appender.aclose()
+    with pytest.raises(Closed):
+        appender.append_for(1, EMPTY, 3, ends[0])

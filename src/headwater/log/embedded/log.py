@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, ReadOnly, UnknownTopic
-from headwater.core.files import Files, boot_id, explaining
+from headwater.core.files import Files, boot_id, explained, explaining
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import LogMetrics
 from headwater.log import Log, Watching, Writer
@@ -327,7 +327,7 @@ class EmbeddedLog(Log):
         with self._mutex:
             self._open()
             found, excess = self._readers.get((topic, partition)), list[PartitionReader]()
-            if found is None or found.gone or not found.folder.exists():
+            if found is None or found.gone or not os.path.exists(found.folder):
                 found = self._new_reader(topic, partition)
                 excess = self._readers.room()
                 self._readers.put((topic, partition), found)
@@ -347,12 +347,14 @@ class EmbeddedLog(Log):
             return self._new_reader(topic, partition)
 
     def _reading(self, topic: str, partition: int, call: Callable[[PartitionReader], T]) -> T:
-        with explaining(self.data, reading=True):
+        try:
             try:
                 return call(self.reader(topic, partition))
             except UnknownTopic:
                 self._drop(topic)
                 return call(self.reader(topic, partition))
+        except OSError as error:  # as `explaining` does, whose steps would cost more than a look at the bounds
+            raise explained(error, self.data, reading=True) from error
 
     def _rest(self) -> None:
         """Called each second: close unused partitions. The next call opens them again."""
