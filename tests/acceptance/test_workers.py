@@ -66,6 +66,21 @@ async def append_all(server: SpawnedServer, topic: str, each: int, clients: int 
 
 
 @pytest.mark.anyio
+async def test_metrics_of_every_part_are_shown_whoever_is_asked(server: SpawnedServer) -> None:
+    async with headwater.open(server.url) as hw:
+        queue = await hw.queue("pages", create=True)
+        await queue.put("a", {})
+        region = await hw.wal("wal").open(7, create=True)
+        await region.write(1, [b"x"])
+        await (await hw.journals("bank", create=True))["alice"].append({"type": "opened"})
+    for _ in range(6):
+        assert get(server, "/metrics").status_code == 200
+        assert number(server, 'headwater_queue_rows{queue="pages",state="due"}') == 1
+        assert number(server, 'headwater_queue_paused{queue="pages"}') == 0
+        assert "headwater_wal_" in get(server, "/metrics").text
+
+
+@pytest.mark.anyio
 async def test_metrics_speak_for_all_of_them_and_for_the_dead(server: SpawnedServer) -> None:
     async with headwater.open(server.url) as hw:
         await hw.log.create_topic("t")

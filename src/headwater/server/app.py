@@ -16,7 +16,7 @@ from headwater.server.call import WHO, Call, ClientGone
 from headwater.server.caller import ANYBODY, OWNER, Caller
 from headwater.server.hot import HotPath
 from headwater.server.problem import problem_answer
-from headwater.server.route import Address, Route, Router
+from headwater.server.route import Address, Match, Route, Router
 from headwater.wire.operation import Role
 
 Report = Callable[[str, BaseException], None]
@@ -58,11 +58,8 @@ class App:
                 status = message["status"]
             await send(message)
 
-        method: str = scope["method"]
         try:
-            self._guard.check(method, scope["headers"])
-            caller = scope[_CALLER] = self._caller(scope)
-            scope[WHO] = "http" if self._tokens is None else caller.who
+            self._identify(scope)
             await self._handle(scope, receive, counted)
         except ClientGone:
             status = 499  # the client has left
@@ -73,27 +70,58 @@ class App:
                 raise
             await self._answer(error, scope)(scope, receive, counted)
         finally:
-            route = scope.get(_ROUTE, "unmatched")
-            self._metrics.answered(route, method if method in _METHODS else "other", status, time.perf_counter() - began)
+            self._count(scope, status, began)
+
+    def admits(self, scope: Scope, receive: Receive) -> bool:
+        """Whether a request passes every check that comes before its body: where it comes from, token, address, role and parameters."""
+        try:
+            self._identify(scope)
+            match = self._router.find(scope["raw_path"].partition(b"?")[0])
+            routes = [] if match is None else match.address.routes(scope["method"])
+            return match is not None and bool(routes) and self._admitted(match, routes, scope, receive) is not None
+        except HeadwaterError:
+            return False
+
+    async def refuse(self, error: HeadwaterError, scope: Scope, receive: Receive, send: Send, *, began: float) -> None:
+        """Answer, report and count a request that failed outside of this application. `began`: of `time.perf_counter`."""
+        response = self._answer(error, scope)
+        self._count(scope, response.status_code, began)
+        await response(scope, receive, send)
+
+    def _count(self, scope: Scope, status: int, began: float) -> None:
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.answered(scope.get(_ROUTE, "unmatched"), method, status, time.perf_counter() - began)
+
+    def _identify(self, scope: Scope) -> None:
+        """Note the caller of a request. Errors: those of the guard and of `_caller`."""
+        self._guard.check(scope["method"], scope["headers"])
+        caller = scope[_CALLER] = self._caller(scope)
+        scope[WHO] = "http" if self._tokens is None else caller.who
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         match = self._router.find(scope["raw_path"].partition(b"?")[0])
         if match is None:
             raise NotFound(f"There is nothing at {scope['path']}.", hint="GET /openapi.json lists every address.")
-        address, variables = match
-        scope[_ROUTE] = address.path
-        routes = address.routes(scope["method"])
+        routes = match.address.routes(scope["method"])
         if not routes:
-            await self._without(address, scope, receive, send)
+            scope[_ROUTE] = match.address.path
+            await self._without(match.address, scope, receive, send)
             return
-        call = Call(scope, receive, variables, self._max_body)
+        call = self._admitted(match, routes, scope, receive)
+        assert call.route is not None
+        response = await call.route.handler(call)
+        await response(scope, receive, send)
+
+    def _admitted(self, match: Match, routes: list[Route], scope: Scope, receive: Receive) -> Call:
+        """The call of a request with its route and its parameters. Errors: `Forbidden`, `BadInput`."""
+        scope[_ROUTE] = match.address.path
+        call = Call(scope, receive, match.variables, self._max_body)
         route = call.route = call.choose(routes)
         if scope[_CALLER].role < route.operation.role:
             needed = route.operation.role.name.lower()
             raise Forbidden(f"The token's role may not {route.operation.method} here.", hint=f"Use a token of the role {needed}.")
         call.query = route.shape.read_query(scope["query_string"])
-        response = await route.handler(call)
-        await response(scope, receive, send)
+        return call
 
     async def _without(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
         """The answer for a method that an address does not have."""

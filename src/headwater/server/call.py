@@ -87,34 +87,38 @@ class Call:
         raise BadType(f"A body of type {kind} is not read here{form}.", hint="Add the header Content-Type: application/json")
 
     async def body(self) -> bytes:
-        """The whole body. Errors: `TooLarge` as soon as the size is known. The server then reads and drops the rest: closing the connection
-        while the client sends would reset it, and the client would never see the answer.
-        """
-        announced = self.header(b"content-length")
-        if announced is not None and announced.isascii() and announced.isdigit() and int(announced[:20]) > self._max_body:
-            raise self._too_large()
-        chunks, length = [], 0
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunk = message.get("body", b"")
-            length += len(chunk)
-            if length > self._max_body:
-                raise self._too_large()
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                return b"".join(chunks) if len(chunks) > 1 else chunk
+        """The whole body. Errors: those of `read_body`."""
+        return await read_body(self.scope, self._receive, self._max_body)
 
     async def gone(self) -> None:
         """Return once the client has closed the connection; for answers that wait for something. Called after `body`."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"The body is larger than {Size(self._max_body)}.", hint="Send less at once, or raise `server.max_body` in headwater.toml."
-        )
+
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
+    """The whole body. Errors: `ClientGone`; `TooLarge` as soon as the size is known. The server then reads and drops the rest: closing the
+    connection while the client sends would reset it, and the client would never see the answer.
+    """
+    announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    if announced.isdigit() and int(announced[:20]) > most:
+        raise _too_large(most)
+    chunks, length = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk = message.get("body", b"")
+        length += len(chunk)
+        if length > most:
+            raise _too_large(most)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks) if len(chunks) > 1 else chunk
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {Size(most)}.", hint="Send less at once, or raise `server.max_body` in headwater.toml.")
 
 
 def json_answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -40,10 +40,7 @@ class CountedFamily(msgspec.Struct, array_like=True):
 
 def families_of(registry: CollectorRegistry) -> list[CountedFamily]:
     """The metrics of this process."""
-    return [
-        CountedFamily(metric.name, metric.type, metric.documentation, [CountedSample(s.name, s.labels, s.value) for s in metric.samples])
-        for metric in registry.collect()
-    ]
+    return [CountedFamily(metric.name, metric.type, metric.documentation, _samples(metric)) for metric in registry.collect()]
 
 
 def only_growing(families: Iterable[CountedFamily]) -> list[CountedFamily]:
@@ -78,12 +75,18 @@ def rendered(families: Iterable[CountedFamily]) -> bytes:
 
 
 def encoded(families: list[CountedFamily]) -> bytes:
-    return msgspec.json.encode(families)
+    """MessagePack: JSON has no NaN and no infinity, which a gauge may be."""
+    return msgspec.msgpack.encode(families)
 
 
 def decoded(text: bytes) -> list[CountedFamily]:
     """Errors: `msgspec.MsgspecError`."""
-    return msgspec.json.decode(text, type=list[CountedFamily])
+    return msgspec.msgpack.decode(text, type=list[CountedFamily])
+
+
+def _samples(metric: Metric) -> list[CountedSample]:
+    # A collector may give a bool or an int, which would not be decoded as the float that it stands for.
+    return [CountedSample(sample.name, sample.labels, float(sample.value)) for sample in metric.samples]
 
 
 def _joined(family: CountedFamily, one: float, other: float) -> float:

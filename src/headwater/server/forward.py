@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from headwater import parts
 from headwater.client.http_pool import HttpPool
 from headwater.client.http_protocol import ConnectionEnded, Exchange, HttpProtocol
-from headwater.core.errors import HeadwaterError, OutcomeUnknown, TooLarge, Unavailable
-from headwater.core.ids import Ids
-from headwater.core.units import Size
+from headwater.core.errors import HeadwaterError, OutcomeUnknown, Unavailable
+from headwater.server.app import App
+from headwater.server.call import ClientGone, read_body
 from headwater.server.caller import FORWARDED, origin_of
-from headwater.server.problem import problem_answer
 from headwater.server.route import Route, Router
 
 _HOP = frozenset(
     {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect", b"content-length", FORWARDED}
 )
-_SLOW = 120.0  # seconds without a byte of an answer: streams ping more often, and no request takes longer
+_EVENTS = b"text/event-stream"
+ROOM = 1024  # bytes that a forwarded head may have more than the client's
 
 
 class Forwarding:
-    """An application that answers a request or forwards it to the owner. The owner checks the token."""
+    """An application that answers a request or forwards it to the owner. What can be refused before its body is read is refused here; the
+    owner checks all of it again.
 
-    def __init__(self, app: ASGIApp, routes: Iterable[Route], *, owner: Path, max_body: int, ids: Ids) -> None:
-        self._app, self._router, self._max_body, self._ids = app, Router(routes), max_body, ids
+    An answer may take as long as the owner needs, as it would without forwarding: when the owner dies, its connections end.
+    """
+
+    def __init__(self, app: App, routes: Iterable[Route], *, owner: Path, max_body: int) -> None:
+        self._app, self._router, self._max_body = app, Router(routes), max_body
         self._owned = {part.name for part in parts.PARTS if part.owned}
         self._pool = HttpPool("owner", 0, unix=owner, only_unix=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._belongs(scope):
+        if not self._belongs(scope) or not self._app.admits(scope, receive):
             await self._app(scope, receive, send)
             return
+        began = time.perf_counter()
         try:
             await self._forward(scope, receive, send)
         except HeadwaterError as error:
-            await problem_answer(error, self._ids())(scope, receive, send)
+            await self._app.refuse(error, scope, receive, send, began=began)
 
     def close(self) -> None:
         self._pool.close()
@@ -58,16 +64,17 @@ class Forwarding:
         )
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await self._body(receive)
-        if body is None:
+        try:
+            body = await read_body(scope, receive, self._max_body)
+        except ClientGone:
             return
         target = scope["raw_path"].partition(b"?")[0] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-        lines = [b"%b: %b\r\n" % pair for pair in scope["headers"] if pair[0] not in _HOP]
+        lines = [b"%b: %b\r\n" % pair for pair in scope["headers"] if pair[0] not in _HOP and not _follows(scope, *pair)]
         lines.append(b"%b: %b\r\n" % (FORWARDED, origin_of(scope).encode("latin-1", "replace")))
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         head = b"%b %b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n" % (method.encode(), target, b"".join(lines), len(body))
         protocol = await self._connected()
-        exchange = Exchange(asyncio.get_running_loop(), patience=_SLOW, streamed=True)
+        exchange = Exchange(asyncio.get_running_loop(), patience=None, streamed=True)
         gone = asyncio.create_task(_disconnected(receive))
         gone.add_done_callback(lambda task: None if task.cancelled() else protocol.leave(exchange))
         begun = False
@@ -103,23 +110,6 @@ class Forwarding:
         except (OSError, TimeoutError):
             raise _away() from None
 
-    async def _body(self, receive: Receive) -> bytes | None:
-        chunks: list[bytes] = []
-        length = 0
-        while True:
-            message: Message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            chunks.append(message.get("body", b""))
-            length += len(chunks[-1])
-            if length > self._max_body:
-                raise TooLarge(
-                    f"The body is larger than {Size(self._max_body)}.",
-                    hint="Send less at once, or raise `server.max_body` in headwater.toml.",
-                )
-            if not message.get("more_body", False):
-                return b"".join(chunks)
-
 
 def _away() -> Unavailable:
     return Unavailable("The worker that does this is being started.", hint="Ask again in a moment.")
@@ -128,3 +118,8 @@ def _away() -> Unavailable:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _follows(scope: Scope, name: bytes, value: bytes) -> bool:
+    """Whether a header asks for events, without their body: the owner is sent a GET, and events never end."""
+    return name == b"accept" and scope["method"] == "HEAD" and _EVENTS in value.lower()

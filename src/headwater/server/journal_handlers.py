@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headwater.client.journal_performer import JournalPerformer
 from headwater.core.errors import BadInput, BadType
 from headwater.journal.bodies import BulkLine, draft_of, read_append, read_line
-from headwater.journal.care_operations import VERIFY
+from headwater.journal.care_operations import BASE, FORKS, VERIFY
 from headwater.journal.change import EventRow
 from headwater.journal.operations import APPEND, APPEND_MANY, JOURNAL
 from headwater.journal.requests import AppendEvents, AppendMany, FollowJournals, JournalsRequest, LookAtJournals, ReadEvents
 from headwater.journal.shown import encode_event, show_followed
+from headwater.journal.snapshot_operations import SNAPSHOTS_SAVE
+from headwater.journal.snapshot_requests import SaveSnapshot, read_snapshot_body
+from headwater.journal.transfer_operations import IMPORT_LINES
+from headwater.journal.transfer_requests import ExportJournals, ImportLines
 from headwater.journal.write import Outcome
 from headwater.server.call import Call
 from headwater.server.hot import HotAnswer, HotCall
 from headwater.server.stream import EventStream, LineStream
 from headwater.wire import json
+from headwater.wire.operation import Operation
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -49,11 +54,28 @@ class JournalHandlers:
         asked = msgspec.structs.replace(request, body=read)
         return self._handlers.answered(APPEND, call, await self._handlers.backend.perform(APPEND, asked, who=call.who))
 
+    async def snapshots_save(self, call: Call) -> ASGIApp:
+        request: SaveSnapshot = await call.request()
+        call.body_kind()
+        body = await call.body()
+        read = await asyncio.to_thread(read_snapshot_body, body) if len(body) > _LARGE else read_snapshot_body(body)
+        asked = msgspec.structs.replace(request, body=read)
+        return self._handlers.answered(SNAPSHOTS_SAVE, call, await self._handlers.backend.perform(SNAPSHOTS_SAVE, asked, who=call.who))
+
     async def verify(self, call: Call) -> ASGIApp:
+        return await self._job(VERIFY, call)
+
+    async def forks(self, call: Call) -> ASGIApp:
+        return await self._job(FORKS, call)
+
+    async def base(self, call: Call) -> ASGIApp:
+        return await self._job(BASE, call)
+
+    async def _job(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
         request: JournalsRequest = await call.request()
         request.check()
         await self._performer.topics_open.find(request.topic)  # an unknown topic is an error answer, not a job that fails
-        return await self._handlers.job(VERIFY, call)
+        return await self._handlers.job(operation, call)
 
     def append_hot(self, call: HotCall) -> HotAnswer | None:
         """`append` on the hot path, for a topic that is open and a valid body."""
@@ -116,6 +138,31 @@ class JournalHandlers:
         async for rows in pages:
             async with self._handlers.streams.turn():
                 yield await asyncio.to_thread(_joined, rows, encode) if len(rows) > _FEW else _joined(rows, encode)
+
+    async def export_lines(self, call: Call) -> ASGIApp:
+        return LineStream(self._exported(await self._export(call), lambda line: line + b"\n"), streams=self._handlers.streams)
+
+    async def export(self, call: Call) -> ASGIApp:
+        handlers = self._handlers
+        chunks = self._exported(await self._export(call), lambda line: b"data: %b\n\n" % line)
+        return EventStream(chunks, streams=handlers.streams, stop=handlers.stop, ids=handlers.ids, finite=True)
+
+    async def _export(self, call: Call) -> ExportJournals:
+        request: ExportJournals = await call.request()
+        request.check()
+        await self._performer.topics_open.find(request.topic)
+        return request
+
+    async def _exported(self, request: ExportJournals, framed: Callable[[bytes], bytes]) -> AsyncGenerator[bytes]:
+        async for line in self._performer.transfer.export(request):
+            yield framed(json.encode(line))
+
+    async def import_lines(self, call: Call) -> ASGIApp:
+        request: ImportLines = await call.request()
+        if call.body_kind() != "lines":
+            raise BadType("An import is lines.", hint="Add the header Content-Type: application/x-ndjson")
+        asked = msgspec.structs.replace(request, lines=(await call.body()).splitlines())
+        return self._handlers.answered(IMPORT_LINES, call, await self._handlers.backend.perform(IMPORT_LINES, asked, who=call.who))
 
     async def follow(self, call: Call) -> ASGIApp:
         request: FollowJournals = await call.request()

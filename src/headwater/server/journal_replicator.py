@@ -53,6 +53,12 @@ async def closes(performer: JournalPerformer, log: LocalLog) -> None:
     await performer.aclose()
 
 
+def child_pid(performer: JournalPerformer) -> int | None:
+    """The process that replicates for a server; None where none runs."""
+    child = _children.get(performer)
+    return None if child is None else child.pid
+
+
 class ReplicatorChild:
     """Keeps one process running, once it is `needed`. Belongs to one event loop. The end of this process ends it, too: its standard input
     closes."""

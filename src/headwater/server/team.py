@@ -84,10 +84,10 @@ class Team:
 
     def _note(self) -> bytes:
         text = encoded(self._own())
-        temporary = self.folder / f"{self.slot}.json.tmp"
+        temporary = self.folder / f"{self.slot}.counts.tmp"
         try:
             temporary.write_bytes(text)
-            temporary.replace(self.folder / f"{self.slot}.json")
+            temporary.replace(self.folder / f"{self.slot}.counts")
         except OSError as error:
             logging.getLogger("headwater.server").warning("the counts of worker %d cannot be written down: %s", self.slot, error)
         return text
@@ -98,7 +98,7 @@ class Team:
 
     def _written(self, slot: int) -> list[CountedFamily]:
         with suppress(OSError, msgspec.MsgspecError):
-            return decoded((self.folder / f"{slot}.json").read_bytes())
+            return decoded((self.folder / f"{slot}.counts").read_bytes())
         return []
 
     # -- what is asked of the others --------------------------------------------------------------------------

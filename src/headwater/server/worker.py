@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib import metadata
 
+import msgspec
 from starlette.types import ASGIApp
 
 from headwater import parts
@@ -24,7 +25,7 @@ from headwater.core.settings import Settings
 from headwater.server.app import App
 from headwater.server.auth import OriginCheck, Tokens, allowed_hosts
 from headwater.server.connections import Connections, Limits
-from headwater.server.forward import Forwarding
+from headwater.server.forward import ROOM, Forwarding
 from headwater.server.handlers import Handlers
 from headwater.server.http_server import HttpServer
 from headwater.server.listening import descriptors_for, url_of
@@ -90,9 +91,10 @@ class Worker:
         running = [asyncio.create_task(http.serve(list(sockets)))]
         noting = None
         if self._team is not None:
-            # Connections of the other workers are not counted: they are no clients.
+            # Connections of the other workers are not counted: they are no clients, and each of them has counted its own.
+            wide = msgspec.structs.replace(limits, header=limits.header + ROOM, connections_per_address=limits.connections)
             inner = HttpServer(
-                self._team.app(app, own.check), connections=Connections(limits, HttpMetrics()), ids=self._ids, grace=grace, hot=app.hot
+                self._team.app(app, own.check), connections=Connections(wide, HttpMetrics()), ids=self._ids, grace=grace, hot=app.hot
             )
             listening = listen_unix(self._team.folder, self._team.socket(self._team.slot).name)
             self._servers.append(inner)
@@ -159,7 +161,7 @@ class Worker:
         )
         if team is None or team.owns:
             return app, app, own
-        return Forwarding(app, routes, owner=team.socket(OWNER), max_body=server.max_body, ids=self._ids), app, own
+        return Forwarding(app, routes, owner=team.socket(OWNER), max_body=server.max_body), app, own
 
     def _runs(self, part: PartDefinition) -> bool:
         """Whether this process runs a part."""

@@ -163,3 +163,19 @@ def test_damage_is_reported_and_told(harness: Harness) -> None:
     status, problem = asked(harness, damaged)
     assert (status, problem["code"]) == (500, "damaged")
     assert isinstance(harness.reported.pop(), Damaged)
+
+
+def test_it_admits_before_the_body_what_it_would_not_refuse_then(harness: Harness) -> None:
+    async def never() -> Message:
+        raise AssertionError("its body is read")
+
+    def admits(method: str, path: str, query: bytes = b"", *headers: tuple[bytes, bytes]) -> bool:
+        scope = {"method": method, "path": path, "raw_path": quote(path).encode(), "query_string": query, "headers": headers or (HOST,)}
+        return harness.app.admits(scope, never)
+
+    assert admits("GET", "/log/t/0/records", b"from=0")
+    assert admits("POST", "/log/t/0/records")
+    assert not admits("GET", "/log/t/0/records", b"form=0")
+    assert not admits("BREW", "/log/t/0/records")
+    assert not admits("GET", "/none")
+    assert not admits("GET", "/log", b"", (b"host", b"evil.example"))

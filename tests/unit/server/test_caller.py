@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from headwater.core.ids import random_id
 from headwater.server.caller import FORWARDED, origin_of
 from headwater.server.connection import CONNECTION
 from headwater.server.forward import Forwarding
@@ -67,7 +66,8 @@ async def test_a_worker_tells_the_owner_where_a_request_came_from(tmp_path: Path
     scope = over(None, [(b"prefer", b"respond-async"), (FORWARDED, b"forged")], ("192.0.2.7", 4711))
     scope |= {"method": "POST", "raw_path": b"/x", "query_string": b""}
     async with await asyncio.start_unix_server(owner, tmp_path / "owner.sock"):
-        forwarding = Forwarding(None, [], owner=tmp_path / "owner.sock", max_body=100, ids=random_id)  # type: ignore[arg-type]
+        admitting = SimpleNamespace(admits=lambda scope, receive: True)
+        forwarding = Forwarding(admitting, [], owner=tmp_path / "owner.sock", max_body=100)  # type: ignore[arg-type]
         await forwarding(scope, receive, send)
         forwarding.close()
     assert sent[0]["status"] == 204

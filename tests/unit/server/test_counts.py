@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from headwater.core.metrics import Metrics
 from headwater.server.counts import CountedFamily, added_up, decoded, encoded, families_of, only_growing, rendered
 
@@ -43,3 +50,23 @@ def test_of_a_process_that_has_ended_only_what_it_counted_stays() -> None:
     assert value(text, "headwater_http_request_seconds_count") == 3
     assert value(text, "headwater_http_connections") == 1
     assert value(text, "headwater_log_end_offset") == 2
+
+
+class Odd(Collector):
+    def collect(self) -> Iterable[Metric]:
+        gauge = GaugeMetricFamily("odd", "Values that are no plain float.", labels=["value"])
+        gauge.add_metric(("bool",), True)
+        gauge.add_metric(("whole",), 2)
+        gauge.add_metric(("none",), math.nan)
+        gauge.add_metric(("endless",), math.inf)
+        yield gauge
+
+
+def test_values_of_any_kind_reach_the_other_processes() -> None:
+    registry = CollectorRegistry()
+    registry.register(Odd())
+    text = rendered(added_up([decoded(encoded(families_of(registry)))]))
+    assert value(text, 'odd{value="bool"}') == 1
+    assert value(text, 'odd{value="whole"}') == 2
+    assert math.isnan(value(text, 'odd{value="none"}'))
+    assert value(text, 'odd{value="endless"}') == math.inf

@@ -12,11 +12,15 @@ import msgspec
 import pytest
 
 from headwater import parts
+from headwater.client.http_protocol import Exchange
+from headwater.core.errors import HeadwaterError
 from headwater.core.metrics import HttpMetrics
 from headwater.core.settings import ServerSettings
+from headwater.server import forward
 from headwater.server.connections import Connections, Limits
 from headwater.server.forward import Forwarding
 from headwater.server.http_server import HttpServer
+from headwater.server.problem import problem_answer
 from headwater.server.route import Route
 from headwater.server.unix_socket import listen_unix
 
@@ -30,6 +34,7 @@ class Owner:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, bytes, bytes, bytes]] = []
+        self.accepted: list[bytes] = []
         self.status, self.chunks, self.hangs = 200, [b"owner"], False
         self.came = asyncio.Event()
 
@@ -39,6 +44,7 @@ class Owner:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         host = dict(scope["headers"]).get(b"x-mine", b"")
+        self.accepted.append(dict(scope["headers"]).get(b"accept", b""))
         self.asked.append((scope["method"], scope["raw_path"] + b"?" + scope["query_string"], body, host))
         self.came.set()
         if self.hangs:
@@ -52,13 +58,28 @@ class Owner:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-@asynccontextmanager
-async def forwarding(folder: Path, owner: Owner | None, *, max_body: int = 1000) -> AsyncIterator[Forwarding]:
-    async def here(scope: Any, receive: Any, send: Any) -> None:
+class Here:
+    """The application of this worker: admits what it is told to, and notes what it refuses."""
+
+    def __init__(self, *, admits: bool = True) -> None:
+        self._admits = admits
+        self.refused: list[HeadwaterError] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"here"})
 
-    made = Forwarding(here, ROUTES, owner=folder / "owner.sock", max_body=max_body, ids=lambda: "id")
+    def admits(self, scope: Any, receive: Any) -> bool:
+        return self._admits
+
+    async def refuse(self, error: HeadwaterError, scope: Any, receive: Any, send: Any, *, began: float) -> None:
+        self.refused.append(error)
+        await problem_answer(error, "id")(scope, receive, send)
+
+
+@asynccontextmanager
+async def forwarding(folder: Path, owner: Owner | None, *, max_body: int = 1000, here: Here | None = None) -> AsyncIterator[Forwarding]:
+    made = Forwarding(here or Here(), ROUTES, owner=folder / "owner.sock", max_body=max_body)  # type: ignore[arg-type]
     if owner is None:
         yield made
         return
@@ -134,6 +155,47 @@ async def test_a_body_that_is_too_large_is_refused_here(tmp_path: Path) -> None:
         status, body = await Client(body=b"x" * 11).ask(app)
         assert (status, code(body)) == (413, "too-large")
         assert owner.asked == []
+
+
+async def test_a_body_that_is_announced_as_too_large_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    here = Here()
+    async with forwarding(tmp_path, Owner(), max_body=10, here=here) as app, asyncio.timeout(60):
+        client = Client("POST", "/queues/q/rows", headers=[(b"content-length", b"1000000000")])
+        client._sent.clear()  # nothing of it comes
+        status, body = await client.ask(app)
+        assert (status, code(body)) == (413, "too-large")
+        assert [error.code for error in here.refused] == ["too-large"]  # counted, and reported where it is a fault
+
+
+async def test_what_is_not_admitted_is_answered_here_before_its_body_is_read(tmp_path: Path) -> None:
+    owner = Owner()
+    async with forwarding(tmp_path, owner, here=Here(admits=False)) as app, asyncio.timeout(60):
+        client = Client("POST", "/queues/q/rows", headers=[(b"content-length", b"1000")])
+        client._sent.clear()
+        assert await client.ask(app) == (200, b"here")
+        assert owner.asked == []
+
+
+async def test_an_answer_may_take_as_long_as_the_owner_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim may wait for days, and a verification of a sink for hours."""
+    given: list[float | None] = []
+    monkeypatch.setattr(
+        forward,
+        "Exchange",
+        lambda loop, *, patience, streamed: given.append(patience) or Exchange(loop, patience=patience, streamed=streamed),
+    )
+    async with forwarding(tmp_path, Owner()) as app:
+        assert (await Client("POST", "/queues/q/claims").ask(app))[0] == 200
+    assert given == [None]
+
+
+async def test_events_are_not_followed_for_a_request_without_their_body(tmp_path: Path) -> None:
+    owner = Owner()
+    async with forwarding(tmp_path, owner) as app:
+        for accepted in (b"text/event-stream", b"application/x-ndjson"):
+            for method in ("GET", "HEAD"):
+                await Client(method, "/journals/bank", headers=[(b"accept", accepted)]).ask(app)
+    assert owner.accepted == [b"text/event-stream", b"", b"application/x-ndjson", b"application/x-ndjson"]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.unit.server.test_hot import HOSTS, LINES, Counting, asked, request
 
-from headwater.client.journal import Journals
 from headwater.client.journal_performer import JournalPerformer
+from headwater.client.journals import Journals
 from headwater.client.local import LocalLog, local_log
 from headwater.client.local_backend import LocalBackend
 from headwater.core.clock import SystemClock

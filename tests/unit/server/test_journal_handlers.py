@@ -140,3 +140,34 @@ async def test_streams_of_unknown_topics_are_errors(http: httpx2.AsyncClient) ->
         for path in ("/journals/none", "/journals/none/a/events"):
             assert await problem(await http.get(path, headers={"Accept": accept})) == (404, "unknown-journal")
     assert (await http.get("/journals/bank?after=x", headers={"Accept": "text/event-stream"})).status_code == 400
+
+
+async def test_snapshots(http: httpx2.AsyncClient) -> None:
+    await http.post("/journals/bank/alice/events", json={"events": [{"payload": 1}, {"payload": 2}]})
+    path = "/journals/bank/alice/snapshots"
+    saved = await http.put(path, json={"payload": {"eur": 5}})
+    assert (saved.status_code, saved.json()["seq_nr"]) == (201, 2)
+    assert (await http.put(path, content=b'{"payload": {"$binary": "/w=="}, "seq_nr": 1}')).status_code == 201
+    listed = (await http.get(path)).json()["items"]
+    assert [(one["seq_nr"], one["payload_type"], one["payload"]) for one in listed] == [(2, "json", None), (1, "binary", None)]
+    newest = (await http.get(f"{path}?newest=true&max_seq_nr=1")).json()["items"]
+    assert [one["payload"] for one in newest] == [{"$binary": "/w=="}]
+    since = listed[0]["timestamp"]
+    assert len((await http.get(path, params={"min_timestamp": since})).json()["items"]) == 2
+    assert (await http.delete(f"{path}?seq_nr=1&dry_run=true")).json() == {"deleted": 1, "dry_run": True}
+    assert (await http.delete(f"{path}?seq_nr=1")).json()["deleted"] == 1
+    assert (await http.get(f"{path}?newest=true&max_seq_nr=1")).json()["items"] == []
+    for answer, expected in (
+        (await http.delete(path), (400, "bad-input")),
+        (await http.delete(f"{path}?seq_nr=0"), (400, "bad-input")),
+        (await http.get(f"{path}?min_seq_nr=2&max_seq_nr=1"), (422, "bad-bounds")),
+        (await http.put(path, json={}), (400, "bad-input")),
+        (await http.put(path, json={"payload": 1, "seq_nr": 0}), (400, "bad-input")),
+        (await http.put(path, json={"payload": 1, "seq_nr": 3}), (422, "bad-bounds")),
+        (await http.put(path, json={"payload": 1, "more": 3}), (400, "bad-input")),
+        (await http.put("/journals/bank/bob/snapshots", json={"payload": 1}), (404, "not-found")),
+        (await http.put("/journals/none/bob/snapshots", json={"payload": 1}), (404, "unknown-journal")),
+    ):
+        assert await problem(answer) == expected
+    trail = (await http.get("/journals/bank/alice/trail")).json()
+    assert [one["seq_nr"] for one in trail["snapshots"]] == [2]

@@ -80,6 +80,6 @@ async def test_one_that_is_not_ready_makes_all_of_them_not_ready(data: Path) -> 
 
 
 async def test_counts_that_cannot_be_read_are_none(data: Path) -> None:
-    (data / FOLDER / "1.json").write_bytes(b"[")
+    (data / FOLDER / "1.counts").write_bytes(b"[")
     async with worker(data, 0, 4) as first:
         assert requests_in(await first.render()) == 4

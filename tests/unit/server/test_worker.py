@@ -15,9 +15,11 @@ from tests.unit.parts import toy
 from tests.unit.parts.toy import TOY, ToyPerformer
 
 from headwater import parts
+from headwater.client.http_pool import HttpPool
+from headwater.client.http_protocol import Exchange
 from headwater.core.clock import SystemClock
 from headwater.core.errors import BadConfig, DiskFull
-from headwater.core.settings import Settings
+from headwater.core.settings import ServerSettings, Settings
 from headwater.server.team import FOLDER, Team
 from headwater.server.worker import Worker, report
 
@@ -44,12 +46,13 @@ def performers(monkeypatch: pytest.MonkeyPatch) -> list[ToyPerformer]:
 
 
 @asynccontextmanager
-async def running(data: Path, team: Team | None = None) -> AsyncIterator[str]:
+async def running(data: Path, team: Team | None = None, server: ServerSettings | None = None) -> AsyncIterator[str]:
     """The address of a worker on a port of its own."""
     sock = socket.create_server(("127.0.0.1", 0))
     sock.setblocking(False)
     address = f"http://127.0.0.1:{sock.getsockname()[1]}"
-    worker = Worker(Settings(data=data), clock=SystemClock(), ids=lambda: "id", tokens=None, certificate=None, team=team)
+    settings = Settings(data=data, server=server or ServerSettings())
+    worker = Worker(settings, clock=SystemClock(), ids=lambda: "id", tokens=None, certificate=None, team=team)
     up = asyncio.Event()
 
     async def started() -> None:
@@ -99,6 +102,45 @@ async def test_of_two_workers_the_first_runs_the_part_and_the_other_forwards(tmp
             assert (job["state"], job["answer"]) == ("done", {"numbers": [3, 2, 1]})
             assert (await http.post("/toy/3/slowly", content=b"x" * (65 << 20))).status_code == 413
         assert [performer.lives for performer in performers] == [True]
+
+
+async def test_a_request_of_the_largest_head_is_forwarded(tmp_path: Path) -> None:
+    """What a worker adds to it counts for nobody."""
+    (tmp_path / FOLDER).mkdir()
+    server = ServerSettings(max_header=1000)
+    async with running(tmp_path, Team(tmp_path, slot=0, size=2), server) as one:
+        async with running(tmp_path, Team(tmp_path, slot=1, size=2), server) as other:
+            found = []
+            async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
+                for address in (one, other):
+                    found.append(
+                        [(await http.get(f"{address}/toy/3", headers={"x": "x" * size})).status_code for size in range(600, 900, 10)]
+                    )
+    assert found[0] == found[1]
+    assert set(found[0]) == {200, 431}
+
+
+async def test_the_clients_of_a_worker_count_as_their_own_addresses_and_not_as_one(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    server = ServerSettings(max_connections_per_address=4)
+    async with running(tmp_path, Team(tmp_path, slot=0, size=2), server):
+        pool = HttpPool("owner", 0, unix=tmp_path / FOLDER / "0.sock", only_unix=True)
+        made = [await pool.connect(hot=False) for _ in range(8)]
+        for connection in made:
+            exchange = Exchange(asyncio.get_running_loop(), patience=30)
+            connection.send(b"GET /toy/3 HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", b"", exchange)
+            await exchange.done
+            assert exchange.status == 200
+        pool.close()
+
+
+async def test_a_request_that_cannot_be_forwarded_is_counted(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    async with running(tmp_path, Team(tmp_path, slot=1, size=2)) as alone:
+        async with httpx2.AsyncClient(base_url=alone, trust_env=False, timeout=30) as http:
+            await http.get("/toy/3")
+            text = (await http.get("/metrics")).text
+    assert 'headwater_http_request_seconds_count{method="GET",route="/toy/{start}",status="503"} 1.0' in text
 
 
 async def test_without_its_owner_a_request_is_answered_that_it_is_away(tmp_path: Path) -> None:
