@@ -21,6 +21,7 @@ from bench.case import Benchmark, Case, Skipped
 from bench.checks import check
 from bench.compactions import compaction
 from bench.encoding import encoding
+from bench.journal import journal
 from bench.kafka import kafka
 from bench.pipelines import pipelines
 from bench.place import Place
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "waiting": waiting,
     "wal": wal,
     "queue": queue,
+    "journal": journal,
     "kafka": kafka,
     "spark": spark,
     "sql": sql_ways,

@@ -38,6 +38,10 @@ class Sizes:
     finished: int  # rows that went through it before
     future: int  # rows of a queue that are not due
     jobs: int  # rows per round that workers finish, beside other queues
+    journals: int  # entities that are read
+    copied: int  # events that a round of replication copies
+    backlog: int  # records that a replicator finds whose memory is watched; a second one finds a quarter of them
+    lag: float  # seconds of appends whose way into the store is timed
 
     @property
     def few(self) -> int:
@@ -80,6 +84,10 @@ FULL = Sizes(
     finished=10_000_000,
     future=100_000,
     jobs=20_000,
+    journals=5_000,
+    copied=400_000,
+    backlog=1_000_000,
+    lag=20.0,
 )
 QUICK = Sizes(
     name="quick",
@@ -111,6 +119,10 @@ QUICK = Sizes(
     finished=1_000_000,
     future=100_000,
     jobs=4_000,
+    journals=1_000,
+    copied=100_000,
+    backlog=200_000,
+    lag=5.0,
 )
 TINY = Sizes(
     name="tiny",
@@ -142,4 +154,8 @@ TINY = Sizes(
     finished=1_000,
     future=200,
     jobs=100,
+    journals=20,
+    copied=2_000,
+    backlog=2_000,
+    lag=0.5,
 )

@@ -59,13 +59,13 @@ def _tail(place: Place, sizes: Sizes) -> Case:
         with place.log("tail") as log:
             log.append(TOPIC, 0, records(1))
             command = [*_PROGRAM, "log", "tail", TOPIC, "--from", "0", "--data", str(log.data)]
-            return _spent(command, log.data, lambda: (log.data / "out").stat().st_size > 0, sizes.idle)
+            return spent(command, log.data, lambda: (log.data / "out").stat().st_size > 0, sizes.idle)
 
     return Case(
         "waiting, idle tail",
         "second",
         Side("headwater log tail", ours),
-        Side("a process that wakes each 100 ms", lambda: _nap(place, sizes)),
+        Side("a process that wakes each 100 ms", lambda: nap(place, sizes)),
         mark.time(0.005, "≤ 5 ms of a processor per second (0.5 %)"),
         shown="time",
         rounds=sizes.rare,
@@ -86,13 +86,13 @@ def _pipeline(place: Place, sizes: Sizes) -> Case:
                 + "".join(f"rows.save('s{n}', file('sink-{n}/'))\n" for n in range(_SINKS))
             )
             command = [*_PROGRAM, "pipeline", "run", str(program), "--follow", "--data", str(log.data / "own")]
-            return _spent(command, log.data, lambda: len(list(log.data.glob("sink-*/*"))) >= _SINKS, sizes.idle)
+            return spent(command, log.data, lambda: len(list(log.data.glob("sink-*/*"))) >= _SINKS, sizes.idle)
 
     return Case(
         f"waiting, idle pipeline, {_SINKS} sinks",
         "second",
         Side("headwater pipeline run --follow", ours),
-        Side("a process that wakes each 100 ms", lambda: _nap(place, sizes)),
+        Side("a process that wakes each 100 ms", lambda: nap(place, sizes)),
         mark.time(0.010, "≤ 10 ms of a processor per second (1 %)"),
         shown="time",
         rounds=sizes.rare,
@@ -100,13 +100,15 @@ def _pipeline(place: Place, sizes: Sizes) -> Case:
     )
 
 
-def _nap(place: Place, sizes: Sizes) -> Sample:
+def nap(place: Place, sizes: Sizes) -> Sample:
     with place.sub("nap") as folder:
-        return _spent([sys.executable, "-c", _NAP], folder, lambda: True, sizes.idle)
+        return spent([sys.executable, "-c", _NAP], folder, lambda: True, sizes.idle)
 
 
-def _spent(command: list[str], folder: Path, ready: Callable[[], bool], seconds: float) -> Sample:
-    """Processor time that a process takes in so many seconds, once it is ready."""
+def spent(
+    command: list[str], folder: Path, ready: Callable[[], bool], seconds: float, look: Callable[[int], None] = lambda pid: None
+) -> Sample:
+    """Processor time that a process takes in so many seconds, once it is ready. `look` gets its number at the end of them."""
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
     try:
@@ -116,7 +118,9 @@ def _spent(command: list[str], folder: Path, ready: Callable[[], bool], seconds:
                 raise Unavailable(f"What was to wait did not: {(folder / 'err').read_text()[-500:]}", hint="Run it by hand to see why.")
             time.sleep(0.05)
         time.sleep(min(_SETTLE, seconds))
-        return _share(process.pid, seconds)
+        sample = _share(process.pid, seconds)
+        look(process.pid)
+        return sample
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -53,7 +53,7 @@ def _run(folder: Path, count: int, notes: dict[str, object]) -> Peak:
         with (work / "said").open("w") as said:
             env = os.environ | {"HEADWATER_SPARK__START": "eager"}  # both with Spark: the smaller run would end before it is there
             process = subprocess.Popen(command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-        peaks = _watched(process)
+        peaks = watched(process)
         if process.returncode:
             raise Differs(f"The run ended with {process.returncode}: {(work / 'said').read_text()[-500:]}", hint="Run it by hand.")
         outcome.of_lines((work / "out").glob("part-*"), documents.table(count))
@@ -63,7 +63,7 @@ def _run(folder: Path, count: int, notes: dict[str, object]) -> Peak:
         shutil.rmtree(work)
 
 
-def _watched(process: subprocess.Popen[bytes]) -> dict[str, int]:
+def watched(process: subprocess.Popen[bytes]) -> dict[str, int]:
     """The peaks of the process and all that it has started, looked at until it ends.
 
     `all` is what lies in memory, without the pages of mapped files: those of the log's segments are the system's cache, which it takes

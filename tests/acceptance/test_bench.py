@@ -14,6 +14,8 @@ import pytest
 from bench.__main__ import BENCHMARKS, main
 from bench.case import Case, Peak, Sample, Side
 from bench.floor import BareWrites, bare_read
+from bench.journal.filled import copy, fill
+from bench.journal.reading import BareReads, Reads
 from bench.mark import Mark, both, memory, own_time, rate, ratio, ratio_on_slow_disks, size, slowdown, time
 from bench.peers import environment
 from bench.place import Place
@@ -25,7 +27,7 @@ from tools.services import Running
 
 from headwater.core.errors import Differs, Unavailable, Unreachable
 
-SERVERLESS = sorted(set(BENCHMARKS) - {"kafka", "pipelines", "queue", "spark", "sql", "wal"})
+SERVERLESS = sorted(set(BENCHMARKS) - {"journal", "kafka", "pipelines", "queue", "spark", "sql", "wal"})
 
 
 def run(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
@@ -102,6 +104,32 @@ def test_queues_are_measured_where_servers_are_missing(tmp_path: Path, monkeypat
         assert what in names
     assert all(case["ratio"]["low"] > 0 for case in found["cases"])
     assert not list(tmp_path.iterdir())
+
+
+def test_journals_are_measured_where_spark_servers_and_peers_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **options: object) -> Any:
+        raise Unavailable("There is no network.", hint="Look.")
+
+    for name in ("tools.services.up", "headwater.spark.session", "bench.peers.environment.python"):
+        monkeypatch.setattr(name, none)
+    found, said = run(tmp_path, "journal")
+    skipped = [one["name"] for one in found["skipped"]]
+    assert skipped == ["journal beside eventsourcing", "journal replication", "journal rows into Cassandra"]
+    assert "There is no network." in said
+    names = " ".join(case["name"] for case in found["cases"])
+    for what in ("1 callers", "64 callers", "1024 callers", "disk", "beside 8", "read of 10", "not copied", "read of 1000", "lag", "idle"):
+        assert what in names
+    assert all(case["ratio"]["low"] > 0 for case in found["cases"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_read_that_finds_too_little_fails(tmp_path: Path) -> None:
+    fill(tmp_path, journals=3, events=4)
+    copy(tmp_path)
+    with Reads.opened(tmp_path, 3, 4) as reads, BareReads.opened(tmp_path, 3, 4) as bare:
+        assert reads.round(6).amount == bare.round(6).amount == 24
+    with Reads.opened(tmp_path, 3, 5) as reads, pytest.raises(Differs, match="12 events were read, not 15"):
+        reads.round(3)
 
 
 @pytest.mark.parametrize("way", ["claims_and_dones", "dones_with_claims"])

@@ -1,0 +1,1 @@
+insert into event (id, seq_nr, offset, timestamp, payload) values (?, ?, ?, ?, ?)
