@@ -17,6 +17,9 @@ from headwater.wire.part import load
 
 STUB = Path(blocking.__file__).with_suffix(".pyi")
 _ALSO = (
+    "headwater.client.journal",
+    "headwater.client.journal_snapshots",
+    "headwater.client.named_projection",
     "headwater.client.queue_claim",
     "headwater.client.queue_result",
     "headwater.client.queue_worker",

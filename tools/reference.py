@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from headwater import parts
-from headwater.client.journal import Journal, Journals, TopicJournals
+from headwater.client.journal import Journal
+from headwater.client.journal_snapshots import JournalSnapshots
+from headwater.client.journals import Journals, TopicJournals
 from headwater.client.log import AsyncLog
 from headwater.client.pipelines import OnePipeline
 from headwater.client.queue import OneQueue, Queues
 from headwater.client.wal import OneRegion, WalNamespace
+from headwater.journal.aggregate import Repository
 from headwater.server.own import OWN
 from headwater.wire.operation import Operation
 from headwater.wire.request import shape_of
@@ -29,6 +32,8 @@ DOORS: dict[str, type] = {
     "hw.journals": Journals,
     "a topic of journals": TopicJournals,
     "a journal": Journal,
+    "snapshots of a journal": JournalSnapshots,
+    "a repository": Repository,
 }
 
 

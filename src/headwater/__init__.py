@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.client.blocking import Blocking, open_blocking
     from headwater.client.door import Headwater, open
+    from headwater.client.projection_runner import run_projection
     from headwater.core.errors import (
         AlreadyExists,
         BadBounds,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         Denied,
         Differs,
         DiskFull,
+        Erased,
         Fenced,
         Forbidden,
         HeadTooLarge,
@@ -53,7 +55,9 @@ if TYPE_CHECKING:
         TooLarge,
         TooSlow,
         Unavailable,
+        Undecryptable,
         UnknownAdaptor,
+        UnknownEvent,
         UnknownJournal,
         UnknownPartition,
         UnknownPipeline,
@@ -68,6 +72,7 @@ if TYPE_CHECKING:
         WrongEngine,
         WrongExpected,
     )
+    from headwater.journal.projection import Projection
     from headwater.log.record import Bounds, Compacted, Mode, Record, Topic, TopicSettings
 
 __all__ = [
@@ -88,6 +93,7 @@ __all__ = [
     "Denied",
     "Differs",
     "DiskFull",
+    "Erased",
     "Fenced",
     "Forbidden",
     "HeadTooLarge",
@@ -105,6 +111,7 @@ __all__ = [
     "OutcomeUnknown",
     "OwnedTopic",
     "Paused",
+    "Projection",
     "ReadOnly",
     "Record",
     "RegionNotFound",
@@ -118,7 +125,9 @@ __all__ = [
     "Topic",
     "TopicSettings",
     "Unavailable",
+    "Undecryptable",
     "UnknownAdaptor",
+    "UnknownEvent",
     "UnknownJournal",
     "UnknownPartition",
     "UnknownPipeline",
@@ -134,10 +143,13 @@ __all__ = [
     "WrongExpected",
     "open",
     "open_blocking",
+    "run_projection",
 ]
 _MODULES = {
     "Blocking": "headwater.client.blocking",
     "open_blocking": "headwater.client.blocking",
+    "Projection": "headwater.journal.projection",
+    "run_projection": "headwater.client.projection_runner",
     "Headwater": "headwater.client.door",
     "open": "headwater.client.door",
     **dict.fromkeys(("Bounds", "Compacted", "Mode", "Record", "Topic", "TopicSettings"), "headwater.log.record"),

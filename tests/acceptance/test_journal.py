@@ -50,7 +50,8 @@ def test_a_journal_by_commands_alone(home: Program, through: str) -> None:
     assert done(home, "create", "mail").json["created"]
     with served(home, through):
         assert done(home, "create", "bank", "--dry-run").json == {
-            "topic": "journal-bank", "partitions": 0, "writers": "owner", "generation": "", "created": True, "dry_run": True,
+            "topic": "journal-bank", "partitions": 0, "writers": "owner", "generation": "", "cipher": None, "created": True,
+            "dry_run": True,
         }  # fmt: skip
         assert [one["topic"] for one in done(home, "topics").json] == ["journal-mail"]
         assert done(home, "create", "bank", "--partitions", "1").json["created"]
@@ -197,7 +198,12 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["pointers", "bnak"], 3, "unknown-journal"),
     (["status", "bnak"], 3, "unknown-journal"),
     (["trail", "bnak", "alice"], 3, "unknown-journal"),
+    (["stats", "bnak"], 3, "unknown-journal"),
+    (["forks", "bnak"], 3, "unknown-journal"),
+    (["export", "bnak"], 3, "unknown-journal"),
+    (["import", "bank", "no-such-file"], 5, "bad-input"),
     (["verify", "bnak"], 3, "unknown-journal"),
+    (["base", "bnak"], 3, "unknown-journal"),
     (["rebuild", "bnak", "--yes"], 3, "unknown-journal"),
     (["expire", "bnak"], 3, "unknown-journal"),
     (["dead", "bnak", "list"], 3, "unknown-journal"),
@@ -252,6 +258,12 @@ def test_what_is_copied_is_compared_made_anew_and_expires(home: Program) -> None
     verified = done(home, "verify", "bank").json
     assert (verified["records"], verified["journals"], verified["events"]) == (2, 2, 3)
     assert home("journal", "verify", "bank").out.startswith("verify: equal. ")
+    assert done(home, "forks", "bank").json["forks"] == []
+    counted = done(home, "stats", "bank").json
+    assert (counted["engine"], sum(one["events"] for one in counted["partitions"])) == ("here", 3)
+    assert "the last round ran in the replicator" in home("journal", "stats", "bank").out
+    assert sum(one["events"] for one in done(home, "base", "bank").json["partitions"]) == 3
+    assert home("journal", "base", "bank", "--dry-run").out.startswith("verify: equal. The base of journal-bank would hold 3 events")
     assert [one["id"] for one in done(home, "expire", "bank", "--dry-run").json["journals"]] == ["old"]
     assert home("journal", "expire", "bank").code == 5, "nobody can be asked"
     assert [one["purged"] for one in done(home, "expire", "bank", "--yes").json["journals"]] == [True]
@@ -400,6 +412,18 @@ def test_a_verification_over_http_is_a_job(http: httpx2.Client) -> None:
     assert (job["state"], job["answer"]["topic"]) == ("done", "journal-bank")
 
 
+def test_the_metrics_of_a_server_tell_of_its_replicator(http: httpx2.Client) -> None:
+    async def copied() -> bool:
+        return 'headwater_replicator_records_total{topic="journal-bank"}' in (await asyncio.to_thread(http.get, "/metrics")).text
+
+    asyncio.run(until(copied))
+    text = http.get("/metrics").text
+    assert 'headwater_journal_call_seconds_count{topic="journal-bank",type="append"}' in text
+    assert "headwater_replicator_active 1.0" in text
+    assert 'headwater_replicator_lag_records{partition="0",topic="journal-bank"}' in text
+    assert "alice" not in text
+
+
 # -- a server that dies -------------------------------------------------------------------------------------------
 
 
@@ -447,3 +471,43 @@ def test_follow_goes_on_until_it_is_stopped(home: Program) -> None:
     following.send_signal(signal.SIGTERM)
     assert following.wait(30) == 0
     following.stdout.close()
+
+
+@THROUGH
+def test_snapshots_by_commands(home: Program, through: str) -> None:
+    done(home, "create", "bank", "--partitions", "1")
+    with served(home, through):
+        done(home, "append", "bank", "alice", "1", "2", "3")
+        assert done(home, "snapshot", "save", "bank", "alice", '{"eur": 5}').json == {"seq_nr": 3, "partition": 0, "offset": 0}
+        done(home, "snapshot", "save", "bank", "alice", "--seq-nr", "2", "--format", "text", "two")
+        found = done(home, "snapshot", "load", "bank", "alice").json
+        assert (found["seq_nr"], found["payload"]) == (3, {"eur": 5})
+        assert done(home, "snapshot", "load", "bank", "alice", "--max-seq-nr", "2").json["payload"] == "two"
+        assert [one["seq_nr"] for one in done(home, "snapshot", "list", "bank", "alice").json] == [3, 2]
+        assert home("journal", "snapshot", "load", "bank", "alice").out == '3  {"eur":5}\n'
+        assert home("journal", "snapshot", "list", "bank", "alice").out.splitlines()[1].split()[0] == "3"
+        assert done(home, "snapshot", "delete", "bank", "alice", "--seq-nr", "2", "--dry-run").json == {"deleted": 1, "dry_run": True}
+        assert done(home, "snapshot", "delete", "bank", "alice", "--seq-nr", "2", "--yes").json["deleted"] == 1
+        assert home("journal", "snapshot", "load", "bank", "alice", "--max-seq-nr", "2", "--fail-empty").code == 10
+        for words, code in (
+            (("save", "bank", "alice"), 2),
+            (("save", "bank", "alice", "1", "--max-seq-nr", "2"), 2),
+            (("load", "bank", "alice", "--seq-nr", "2"), 2),
+            (("load", "bank", "alice", "{}"), 2),
+            (("save", "bank", "alice", "{no"), 5),
+            (("save", "bank", "alice", "1", "--seq-nr", "0"), 5),
+            (("save", "bank", "alice", "1", "--seq-nr", "4"), 5),
+            (("save", "bank", "bob", "1"), 3),
+            (("load", "none", "alice"), 3),
+            (("delete", "bank", "alice"), 5),
+            (("load", "bank", "alice", "--min-timestamp", "soon"), 5),
+        ):
+            ran = home("journal", "snapshot", *words)
+            assert (words, ran.code) == (words, code), ran.err
+    if through == "directory":
+        assert home("journal", "replicate", "--once").code == 0
+        assert done(home, "verify", "bank").json["snapshots"] == 1
+        assert "and 1 snapshot," in home("journal", "verify", "bank").out
+        done(home, "purge", "bank", "alice", "--yes")
+        assert home("journal", "replicate", "--once").code == 0
+        assert done(home, "verify", "bank").json["snapshots"] == 0

@@ -132,9 +132,10 @@ def test_the_tutorial_of_queues(tmp_path: Path) -> None:
 
 def test_the_tutorial_of_journals(tmp_path: Path, forked_program: ForkedProgram) -> None:
     page = ROOT / "docs" / "tutorial" / "journals.md"
-    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(program.splitlines()) <= 40
-    (tmp_path / "bank.py").write_text(program)
+    bank, accounts = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(bank.splitlines()) <= 40
+    (tmp_path / "bank.py").write_text(bank)
+    (tmp_path / "accounts.py").write_text(accounts)
     found = list(steps(page))
     assert len(found) > 15
     for command, written in found:
@@ -144,7 +145,7 @@ def test_the_tutorial_of_journals(tmp_path: Path, forked_program: ForkedProgram)
 def test_how_to_work_with_journals(tmp_path: Path, forked_program: ForkedProgram) -> None:
     page = ROOT / "docs" / "how-to" / "journals.md"
     programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(programs) == 4
+    assert len(programs) == 7
     for number, (program, printed) in enumerate(programs):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -155,6 +156,28 @@ def test_how_to_work_with_journals(tmp_path: Path, forked_program: ForkedProgram
     (settings,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
     (tmp_path / "headwater.toml").write_text(settings)
     assert load(cwd=tmp_path, environ={}).settings.cassandra.keyspace == "journal"
+
+
+def test_how_to_encrypt_and_erase_journals(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "how-to" / "encrypt-and-erase.md"
+    ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "program").mkdir()
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path / "program", capture_output=True, text=True, timeout=120)
+    assert ran.stdout == printed, ran.stderr
+    for command, written in steps(page):
+        expect(command, written, tmp_path, forked_program.bin)
+
+
+def test_how_to_keep_a_read_model(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "how-to" / "keep-a-read-model.md"
+    first, second = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (printed,) = re.findall(r"```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "balances.py").write_text(first)
+    for command, written in steps(page):
+        expect(command, written, tmp_path, forked_program.bin)
+    (tmp_path / "other").mkdir()
+    ran = subprocess.run([sys.executable, "-c", second], cwd=tmp_path / "other", capture_output=True, text=True, timeout=120)
+    assert ran.stdout == printed, ran.stderr
 
 
 def test_how_to_use_a_work_queue(tmp_path: Path) -> None:

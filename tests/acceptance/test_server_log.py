@@ -28,9 +28,11 @@ BODIES = {
     "journal_append": b'{"events": [{"payload": 1}]}',
     "journal_append_many": b'{"id": "a", "events": [{"payload": 1}]}\n',
     "journal_dead_quarantine": b'{"why": "w"}',
+    "journal_erase": b'{"why": "w"}',
+    "journal_import_lines": b'{"format": "headwater-journals/1", "topic": "journal-none"}\n',
 }
-BULK = ("journal_append_many",)  # their body is NDJSON
-QUERIES = {"journal_delete": {"to": "1"}}
+BULK = ("journal_append_many", "journal_import_lines")  # their body is NDJSON
+QUERIES = {"journal_delete": {"to": "1"}, "journal_snapshots_delete": {"seq_nr": "1"}}
 EVERY: list[Operation[Any, Any]] = [*OWN, *parts.operations()]
 
 
@@ -289,7 +291,7 @@ def test_the_description_names_every_operation_and_no_other(http: httpx2.Client)
 @pytest.mark.parametrize("operation", EVERY, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_every_described_operation_exists(http: httpx2.Client, operation: Operation[Any, Any]) -> None:
     names = re.sub(r"{(topic|name|sink|job|namespace|queue|key|token)}", "none", operation.path)
-    path = re.sub(r"{(partition|offset|region|table|id)}", "0", names)
+    path = re.sub(r"{(partition|offset|region|table|id)}", "0", names).replace("{number}", "1")
     query = {one.name: "0" for one in shape_of(operation).query.values() if one.required} | QUERIES.get(operation.id, {})
     headers = {"Content-Type": "application/x-ndjson"} if operation.id in BULK else {}
     allowed = http.options(path).headers["allow"].split(", ")

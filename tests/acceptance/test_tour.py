@@ -16,7 +16,7 @@ from forked_program import ForkedProgram
 from program import Ran
 
 import headwater
-from headwater.client.journal import TopicJournals
+from headwater.client.journals import TopicJournals
 from headwater.client.presence import serving
 from headwater.client.wal import OneRegion
 from headwater.core.errors import Differs

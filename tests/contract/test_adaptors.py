@@ -16,10 +16,11 @@ import pytest
 
 from headwater.adaptors.queue.adaptor import QueueAdaptor
 from headwater.adaptors.queue.connection import DOORS, QueueConnection
+from headwater.client.blocking import open_blocking
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline import values
-from headwater.pipeline.adaptors import file, headwater, sqlite
+from headwater.pipeline.adaptors import file, headwater, journal, sqlite
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.sink_adaptor import CanWrite
 from headwater.pipeline.source_adaptor import CanCopy
@@ -79,6 +80,17 @@ class TestMessagesSource(CopyContract):
             records = [Record(b"abc"[n % 3 :][:1], json.dumps(row).encode()) for n, row in enumerate(ROWS)]
             log.append("pipeline-things", 0, records, part=PART)
         return headwater(str(tmp_path / "data"), topic="pipeline-things", copy=True, format="message")
+
+
+class TestJournalSource(CopyContract):
+    @pytest.fixture(params=["topic", "id"])
+    def source(self, tmp_path: Path, request: pytest.FixtureRequest) -> CanCopy:
+        with open_blocking(tmp_path / "data", create=True) as hw:
+            bank = hw.journals("bank", create=True).open()
+            bank.append_many([(f"a{n % 7}", ROWS[n * 5 : n * 5 + 5]) for n in range(10)])
+            bank["a1"].mark()
+            bank["a1"].delete(to=1)
+        return journal("bank", address=str(tmp_path / "data"), namespace=request.param)
 
 
 class TestFolderOfLines(SinkContract):

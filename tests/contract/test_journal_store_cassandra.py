@@ -28,7 +28,7 @@ def settings(cassandra: tuple[str, int]) -> Iterator[CassandraSettings]:
 
 
 class TestCassandraJournalStore(JournalStoreContract):
-    examples = 15
+    examples = ring_examples = 15
 
     @pytest.fixture
     def open_store(self, settings: CassandraSettings) -> OpenJournalStore:

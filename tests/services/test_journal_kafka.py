@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.until import until
 
 from headwater.client.backend import Backend
-from headwater.client.journal import Journal, Journals
+from headwater.client.journal import Journal
 from headwater.client.journal_performer import JournalPerformer
+from headwater.client.journals import Journals
 from headwater.client.local import local_log
 from headwater.client.local_backend import LocalBackend
 from headwater.core.clock import SystemClock
@@ -24,8 +28,11 @@ from headwater.core.settings import KafkaSettings, LogSettings, Settings
 from headwater.journal.action import Append
 from headwater.journal.event import Event, NumberedEvent, Payload, PayloadKind
 from headwater.journal.event_bodies import encode_events
+from headwater.journal.replicator import replicator
+from headwater.journal.settings import JournalSettings
 from headwater.journal.wire import write_record
 from headwater.log.epochs import EPOCH
+from headwater.log.record import Record
 from headwater.testing.log_ground import PATIENCE, fresh
 
 pytestmark = [pytest.mark.service("kafka"), pytest.mark.anyio]
@@ -108,3 +115,73 @@ async def test_a_topic_of_others_takes_events_with_their_numbers_alone(kafka: st
         assert (await journal.append(Event("y", 5))).first == 5
         assert await numbers(journal) == [5]
         assert msgspec.structs.asdict((await journal.trail()).records[0])["first"] == 1
+
+
+async def test_a_topic_that_grew_is_read_by_each_of_its_counts(kafka: str, tmp_path: Path) -> None:
+    name = f"journal-{fresh('grown')}"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])[name].result(PATIENCE)
+    ids = [f"entity-{number}" for number in range(12)]
+
+    def produce(records: list[Record]) -> None:
+        producer = Producer({"bootstrap.servers": kafka, "partitioner": "murmur2_random", "topic.metadata.refresh.interval.ms": 200})
+        for record in records:
+            producer.produce(name, key=record.key, value=record.value, headers=list(record.headers), on_delivery=delivered)
+        assert producer.flush(PATIENCE) == 0
+
+    def delivered(error: object, message: object) -> None:
+        assert error is None, error
+
+    def event(id: str, number: int) -> Record:
+        kind, value = encode_events([NumberedEvent(number, Payload(PayloadKind.TEXT, b"x"))])
+        return write_record(id, Append(number, number, kind), value=value)
+
+    produce([event(id, number) for number in (1, 2, 3) for id in ids])
+    settings = Settings(
+        data=tmp_path, log=LogSettings(engine="kafka"), kafka=KafkaSettings(bootstrap=(kafka,)),
+        sections={"journal": JournalSettings(prefixes=(name,), small=1 << 40)},
+    )  # fmt: skip
+
+    def replicate() -> None:
+        with replicator(settings, clock=SystemClock(), random=Random(1), stopping=threading.Event()) as loop:
+            assert loop.catch_up()
+
+    def grow() -> None:
+        admin.create_partitions([NewPartitions(name, 5)])[name].result(PATIENCE)
+
+    await asyncio.to_thread(replicate)
+    await asyncio.to_thread(grow)
+    await until(lambda: len(admin.list_topics(name, timeout=PATIENCE).topics[name].partitions) == 5)
+    log = local_log(settings, tmp_path, SystemClock())
+    performer = JournalPerformer(log=log, settings=settings)
+    try:
+        journals = Journals(LocalBackend(log, settings=settings, performers={"journal": performer}))(name)
+        assert [await numbers(journals[id]) for id in ids] == [[1, 2, 3]] * 12
+        produce([event(id, 4) for id in ids])
+        moved = [id for id in ids if len((await performer.topics_open.find(name)).places(id)) > 1]
+        assert moved
+        for copied in (False, True):
+            if copied:
+                await asyncio.to_thread(replicate)
+            assert [await numbers(journals[id]) for id in ids] == [[1, 2, 3, 4]] * 12, copied
+            assert [await journals[id].pointer() for id in ids] == [4] * 12
+            assert [id async for id in journals.ids()] == sorted(ids)
+        await journals[moved[0]].delete(to=2)
+        assert (await journals[moved[1]].purge()).done
+        for copied in (False, True):
+            if copied:
+                await asyncio.to_thread(replicate)
+            assert await numbers(journals[moved[0]]) == [3, 4], copied
+            assert await numbers(journals[moved[1]]) == [], copied
+            assert await journals[moved[1]].pointer() is None
+            assert moved[1] not in [id async for id in journals.ids()]
+        assert (await journals.verify()).journals
+        followed: list[int] = []
+        async for shown in journals.follow(ids={moved[0]}):
+            followed.append(shown.seq_nr)
+            if len(followed) == 4:
+                break
+        assert sorted(followed) == [1, 2, 3, 4]
+    finally:
+        await performer.aclose()
+        await log.aclose()

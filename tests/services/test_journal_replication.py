@@ -10,18 +10,23 @@ from random import Random
 import msgspec
 import pytest
 from quick_spark import quick
-from tests.unit.journal.ground import POISON, appended, ground_at, held, random_records
+from tests.unit.journal.ground import POISON, appended, ground_at, held, purged, random_records
 
 from headwater.cluster.kafka import KafkaOwnership
 from headwater.core.clock import SystemClock
 from headwater.core.settings import CassandraSettings
 from headwater.journal.dead import quarantine
-from headwater.journal.discovery import Discovery, JournalTopic
+from headwater.journal.discovery import Discovery, JournalTopic, with_snapshots
+from headwater.journal.event import Payload, PayloadKind
 from headwater.journal.keep import delete_copied
 from headwater.journal.leader import GroupReplicatorLock
 from headwater.journal.loop import ReplicatorLoop
+from headwater.journal.open_topic import OpenTopic
+from headwater.journal.rebuild import request_rebuild
 from headwater.journal.replicate import RoundOutcome, Rounds
 from headwater.journal.replication_task import PartitionTask, copy_partition
+from headwater.journal.settings import JournalSettings
+from headwater.journal.snapshot import SnapshotCriteria
 from headwater.journal.store_address import StoreAddress, open_store
 from headwater.journal.verify import verify_topic
 from headwater.log.kafka.log import KafkaLog
@@ -90,6 +95,52 @@ def test_every_round_is_a_job_and_the_copy_is_what_the_log_says(log: KafkaLog, a
             assert all(one.start == one.durable + 1 for one in kept)
         finally:
             loop.close()
+
+
+def test_snapshots_are_copied_by_jobs_and_the_rings_are_what_the_log_says(log: KafkaLog, address: StoreAddress) -> None:
+    name = fresh("replicated")
+    made = log.create_topic(name, partitions=2)
+    topic, outcomes, clock = JournalTopic(name, 2, made.generation), list[RoundOutcome](), SystemClock()
+    with open_store(address) as store:
+        opened = OpenTopic(log, lambda: store, made, writers="shared", settings=JournalSettings(), clock=clock)
+        rounds = Rounds(log, store, address=address, spark=quick(), small=0, clock=clock, ends_java=True)
+        loop = ReplicatorLoop(log, store, rounds, Discovery(log, (name,)), clock=clock, random=Random(1), copied=outcomes.append)
+        ids = [f"j{number}" for number in range(6)]
+        try:
+            for turn in range(3):
+                for id in ids:
+                    log.append(name, opened.place(id), [appended(id, turn + 1)])
+                    saved(opened, id, turn + 1)
+                    if turn == 1 and id < "j2":
+                        log.append(name, opened.place(id), [purged(id), appended(id, 1)])
+                        saved(opened, id, 1)
+                expected = {id: [one.seq_nr for one in opened.snapshots(id).find(id, SnapshotCriteria())] for id in ids}
+                assert expected[ids[-1]] == list(range(turn + 1, 0, -1))
+                assert loop.catch_up()
+                assert {id: [one.seq_nr for one in opened.snapshots(id).find(id, SnapshotCriteria())] for id in ids} == expected
+                newest = opened.snapshots("j5").load("j5", SnapshotCriteria())
+                assert newest is not None
+                assert newest.payload == Payload(PayloadKind.JSON, b'{"n":%d}' % (turn + 1))
+            assert {outcome.engine for outcome in outcomes} == {"spark"}
+            verified = verify_topic(log, store, topic, address=address, spark=LazySpark(log.address, quick()), large=1)
+            verified.check()
+            assert sum(one.snapshots for one in verified.partitions) == sum(map(len, expected.values()))
+            request_rebuild(log, topic)
+            assert loop.catch_up()
+            verify_topic(log, store, topic, address=address).check()
+            [snapshots] = [one for one in with_snapshots(log, topic) if one.holds == "snapshots"]
+            kept = delete_copied(log, store, snapshots, keep=1, now=clock.now_ms() + 60_000)
+            assert all(one.start == one.durable + 1 for one in kept)
+            assert [one.seq_nr for one in opened.snapshots("j5").find("j5", SnapshotCriteria())] == [3, 2, 1]
+        finally:
+            loop.close()
+
+
+def saved(opened: OpenTopic, id: str, seq_nr: int) -> None:
+    partition = opened.snapshots(id)
+    living = partition.living(id)
+    assert living is not None
+    partition.save(id, seq_nr, Payload(PayloadKind.JSON, b'{"n":%d}' % seq_nr), living, ("host", "1.0"))
 
 
 def test_a_cluster_copies_into_cassandra(log: KafkaLog, spark_master: str, cassandra: tuple[str, int], tmp_path: Path) -> None:

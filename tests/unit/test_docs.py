@@ -16,6 +16,16 @@ from headwater.core.config import NOT_SETTINGS, load
 from headwater.core.errors import HeadwaterError
 from headwater.core.metrics import Metrics, SinkReading
 from headwater.core.settings import every_setting
+from headwater.journal.cache import CacheCounts
+from headwater.journal.lag import PartitionLag
+from headwater.journal.metrics import JournalMetrics, TopicReading
+from headwater.journal.projection_metrics import ProjectionMetrics
+from headwater.journal.projection_requests import ShownProjection
+from headwater.journal.replicate import RoundOutcome
+from headwater.journal.replication_task import PartitionOutcome
+from headwater.journal.replicator_metrics import ReplicatorMetrics
+from headwater.journal.snapshot_metrics import SnapshotMetrics
+from headwater.journal.status import ReplicatorStatus
 from headwater.queue.metrics import QueueMetrics, QueueReading
 from headwater.queue.values import Counts, QueueStatistics
 from headwater.wal.metrics import RegionReading, WalMetrics
@@ -199,6 +209,22 @@ def test_every_metric_is_documented_with_type_and_labels() -> None:
     numbers: dict[str, Any] = dict.fromkeys(QueueStatistics.__struct_fields__, 1)
     queue.read = lambda: [QueueReading("pages", 2000, QueueStatistics(**{**numbers, "counts": Counts(1, 1, 1, 1, 1)}))]
     metrics.add(queue)
+    journal = JournalMetrics(str)
+    with journal.call("journal-bank", "append") as call:
+        call.events(1)
+    journal.topics = lambda: [TopicReading("journal-bank", CacheCounts(), 1, 1)]
+    journal.lags = lambda: [PartitionLag(topic="journal-bank", partition=0, pointer=1, start=0, end=3, records=1, seconds=1.0)]
+    metrics.add(journal)
+    replicator = ReplicatorMetrics()
+    copied = PartitionOutcome(topic="journal-bank", partition=0, pointer=1, records=1, timestamp=1)
+    replicator.copied(RoundOutcome(engine="here", partitions=(copied,), seconds=0.1), 2)
+    replicator.stands(ReplicatorStatus(pid=1, host="here", at=2, topics=("journal-bank",)))
+    metrics.registry.register(replicator)
+    metrics.add(SnapshotMetrics())
+    projections = ProjectionMetrics()
+    shown = ShownProjection(topic="journal-bank", name="balances", positions="sqlite", on_error="stop", lag=1, dead=1, standing=1)
+    projections.read = lambda: [shown]
+    metrics.add(projections)
     real = {}
     for family in metrics.registry.collect():
         if family.name.startswith("headwater_"):

@@ -7,7 +7,18 @@ from typing import Any
 
 import typer
 
-from headwater.cli import journal_appending, journal_care, journal_changing, journal_looking, journal_reading, journal_replicating
+from headwater.cli import (
+    journal_appending,
+    journal_care,
+    journal_changing,
+    journal_ciphers,
+    journal_looking,
+    journal_projection,
+    journal_reading,
+    journal_replicating,
+    journal_snapshots,
+    journal_transferring,
+)
 from headwater.cli.usage import Command, Group
 
 NOTE = (
@@ -28,18 +39,28 @@ def group() -> typer.Typer:
         journal_looking.pointer,
         journal_changing.delete,
         journal_changing.purge,
+        journal_ciphers.erase,
         journal_changing.mark,
+        journal_snapshots.snapshot,
         journal_looking.ids,
         journal_looking.pointers,
         journal_looking.status,
         journal_looking.trail,
+        journal_care.stats,
+        journal_care.forks,
+        journal_transferring.export,
+        journal_transferring.import_,
         journal_replicating.replicate,
         journal_care.dead,
         journal_care.expire,
         journal_care.verify,
+        journal_care.base,
         journal_care.rebuild,
+        journal_ciphers.rotate,
+        journal_ciphers.key,
     )
     for command in commands:
         listed: Any = command.listed  # type: ignore[attr-defined]
         tree.command(listed.name, cls=Command, epilog=f"For example: {listed.example}" if listed.example else None)(command)
+    tree.add_typer(journal_projection.group(), name="projection")
     return tree

@@ -57,8 +57,8 @@ def append(
         "expected": expected,
         "tags": tuple(tags or ()),
         "headers": _pairs(headers),
-        "metadata": _json(metadata, "--metadata"),
-        "header_metadata": _json(header_metadata, "--header-metadata"),
+        "metadata": json_word(metadata, "--metadata"),
+        "header_metadata": json_word(header_metadata, "--header-metadata"),
         "expire_after": expire_after,
         "idempotency_key": idempotency_key,
     }
@@ -87,7 +87,7 @@ def _event(written: str, form: Format, where: str) -> Any:
 
     if form == "text":
         return written
-    value = _json(written, where)
+    value = json_word(written, where)
     if form == "json":
         return payload_in(value)
     import msgspec
@@ -102,7 +102,7 @@ def _event(written: str, form: Format, where: str) -> Any:
     return Event(payload_in(event.payload), event.seq_nr, event.tags)
 
 
-def _json(written: str | None, where: str) -> Any:
+def json_word(written: str | None, where: str) -> Any:
     """JSON as it is written. Errors: `BadInput`."""
     if written is None:
         return None

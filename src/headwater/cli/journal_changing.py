@@ -10,6 +10,7 @@ from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.journal_options import JournalId, JournalTopic, journal_at
 from headwater.cli.output import agreed, counted, visible
+from headwater.journal.cipher import USUAL
 from headwater.journal.event import check_seq_nr
 from headwater.log.record import check_topic_name
 
@@ -24,14 +25,18 @@ def create(
     partitions: Annotated[
         int, typer.Option("--partitions", metavar="N", min=0, help="How many partitions; 0: as the setting journal.partitions says.")
     ] = 0,
+    cipher: Annotated[
+        bool, typer.Option("--cipher", help="Encrypt the payloads of new events (aes-256-gcm), also of a topic that is there.")
+    ] = False,
 ) -> None:
     """Create a topic of journals. One that is there stays as it is."""
     check_topic_name(topic)
     with at.door(changes=True, creates=not at.dry_run) as hw:
-        made = hw.journals.create(topic, partitions=partitions, dry_run=at.dry_run)
+        made = hw.journals.create(topic, partitions=partitions, cipher=USUAL if cipher else "", dry_run=at.dry_run)
     what = ("would be created" if at.dry_run else "is created") if made.created else "is there"
     has = f", with {counted(made.partitions, 'partition')}" if made.partitions else ""
-    at.answered(made, f"Topic {made.topic} {what}{has}.")
+    sealed = f" Its new events are encrypted with {made.cipher}." if made.cipher else ""
+    at.answered(made, f"Topic {made.topic} {what}{has}.{sealed}")
     if made.created and not at.dry_run:
         append = f'journal append {topic} ID \'{{"type": "opened"}}\''
         at.note(f"Append an event: {at.command(append)}")

@@ -35,8 +35,8 @@ def topics(at: At) -> None:
     if at.json:
         print_json(found)
     elif found:
-        columns = (Column("topic"), Column("partitions", True), Column("writers"))
-        print_table(columns, [(one.topic, str(one.partitions), one.writers) for one in found])
+        columns = (Column("topic"), Column("partitions", True), Column("writers"), Column("cipher"))
+        print_table(columns, [(one.topic, str(one.partitions), one.writers, one.cipher or "-") for one in found])
     else:
         at.note(f"There are no journals. `{at.command('journal create TOPIC')}` makes a topic of them.")
 
@@ -120,7 +120,8 @@ def _words(one: TopicStatus) -> str:
     copied = "everything is copied" if not one.lag else f"{counted(one.lag, 'record')} not copied yet"
     doubles = sum(partition.duplicates for partition in one.partitions)
     told = f"; {counted(doubles, 'event')} gave way to another one of the same number" if doubles else ""
-    return f"Topic {one.topic}: writers {one.writers}, store {one.store}; {copied}{told}."
+    cipher = f", cipher {one.cipher}" if one.cipher else ""
+    return f"Topic {one.topic}: writers {one.writers}, store {one.store}{cipher}; {copied}{told}."
 
 
 @command(example="headwater journal trail bank alice")

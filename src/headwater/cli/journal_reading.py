@@ -72,11 +72,15 @@ def follow(
         list[str] | None, typer.Option("--tag", metavar="TAG", help="Only events with this tag; may be given several times.")
     ] = None,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="POSITION", help="Go on behind this position, which --json prints with each event.")
+        str | None,
+        typer.Option(
+            "--after", metavar="POSITION", help="Go on behind this position, which --json prints with each event; kept: what the log keeps."
+        ),
     ] = None,
+    copied: Annotated[bool, typer.Option("--copied", help="Read what the log has deleted from the store's copy.")] = False,
     most: Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="End after so many events.")] = None,
 ) -> None:
-    """Print the events of a topic, those that the log keeps and then those that come, until Ctrl-C. With `--json` one object a line.
+    """Print the events of a topic, those that were appended and then those that come, until Ctrl-C. With `--json` one object a line.
 
     It prints what was appended: later deletes and purges take nothing back.
     """
@@ -84,7 +88,7 @@ def follow(
     seen = 0
     with topic_at(at, topic) as journals, suppress(KeyboardInterrupt):  # Ctrl-C and SIGTERM are how it ends
         journals.pointers()  # an unknown topic is told before anything is printed
-        for event in journals.follow(after, tags=tags or None, ids=ids or None):
+        for event in journals.follow(after, tags=tags or None, ids=ids or None, copied=copied):
             if at.json:
                 print_json_line({"id": event.id, **_shown(event), "position": event.position})
             else:

@@ -14,6 +14,7 @@ from headwater.cli.command import command
 from headwater.cli.output import counted, print_json_line
 from headwater.cli.stop import StopSignal
 from headwater.core.errors import Conflict, Stopped
+from headwater.journal.names import SNAPSHOTS
 
 if TYPE_CHECKING:
     from headwater.core.settings import Settings
@@ -73,6 +74,9 @@ def _catch_up(loop: ReplicatorLoop, rounds: _Rounds, at: At) -> None:
         raise Conflict("Another process replicates these journals.", hint="See how far it is with `headwater journal status`.")
     try:
         done = loop.catch_up()
+        for one in loop.status().partitions:  # also those that no round has begun with, as where the log is older than the store
+            if one.problem is not None:
+                rounds.problems.setdefault(f"{one.topic}/{one.partition}", one.problem.message)
     finally:
         loop.close()
     if not done and rounds.problems:
@@ -80,7 +84,7 @@ def _catch_up(loop: ReplicatorLoop, rounds: _Rounds, at: At) -> None:
         place, message = next(iter(rounds.problems.items()))
         raise Stopped(
             f"{place} is not copied to its end: {message}",
-            hint=f"See what stops it with `headwater journal dead {place.partition('/')[0]} list`.",
+            hint=f"See what stops it with `headwater journal dead {place.partition('/')[0].removeprefix(SNAPSHOTS)} list`.",
         )
 
 

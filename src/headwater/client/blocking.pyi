@@ -19,10 +19,25 @@ from headwater.core.errors import (
     HeadwaterError,
 )
 from headwater.journal import care_requests as care
-from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownJournals, ShownPointer, TopicStatus
+from headwater.journal import projection_requests as asked
+from headwater.journal.answers import (
+    DeletedSnapshots,
+    JournalChanged,
+    JournalTrail,
+    SavedSnapshot,
+    ShownHead,
+    ShownJournals,
+    ShownPointer,
+    TopicStatus,
+)
+from headwater.journal.cipher_operations import ErasedJournal, RotatedKeys
 from headwater.journal.event import EventRecord
+from headwater.journal.exported import ExportLine
+from headwater.journal.projection_requests import ShownProjection
 from headwater.journal.requests import Consistency
 from headwater.journal.shown import FollowedEvent
+from headwater.journal.snapshot_shown import SnapshotRecord
+from headwater.journal.transfer_requests import ImportedLines
 from headwater.journal.write import Appended
 from headwater.log.answers import PartitionContent, Placed
 from headwater.log.record import Bounds, Compacted, Record, Topic, TopicSettings
@@ -573,10 +588,11 @@ class BlockingJournals:
     def list(self) -> Sequence[ShownJournals]:
         """Every topic of journals, sorted by name."""
 
-    def create(self, topic: str, *, partitions: int = 0, dry_run: bool = False) -> ShownJournals:
+    def create(self, topic: str, *, partitions: int = 0, cipher: str = "", dry_run: bool = False) -> ShownJournals:
         """Create a topic of journals. One that is there stays as it is. `partitions`: 0 for the configured number.
 
-        Errors: `AlreadyExists` where it is there with another number of partitions.
+        `cipher`, "aes-256-gcm": encrypts the payloads of events that are appended from now on, also of a topic that is there.
+        Errors: `AlreadyExists` where it is there with another number of partitions; `BadConfig` for a cipher without a master key.
         """
 
 class BlockingTopicJournals:
@@ -603,12 +619,14 @@ class BlockingTopicJournals:
         """
 
     def follow(
-        self, after: str | None = None, *, tags: Collection[str] | None = None, ids: Collection[str] | None = None
+        self, after: str | None = None, *, tags: Collection[str] | None = None, ids: Collection[str] | None = None, copied: bool = False
     ) -> Generator[FollowedEvent]:
-        """The events of the topic, those that the log keeps and then those that come, for ever. Deletes and Purges take nothing back.
+        """The events of the topic, those that were appended and then those that come, for ever. Deletes and Purges take nothing back.
 
-        `after`: the `position` of the last event that was seen; None: from the first one on. `tags`: only events with one of these. `ids`:
-        only these journals. Errors: `OffsetGone` for a position whose records are deleted.
+        `after`: the `position` of the last event that was seen; None: from the first one on; "kept": from the first one on that the log
+        keeps. `tags`: only events with one of these. `ids`: only these journals. `copied`: what the log has deleted (`journal.keep`) is
+        read from the store, without deleted events and purged journals. Errors: `OffsetGone` for records that the log has deleted, or
+        with `copied` `LogGap` where the store lacks them; `Differs` for a position of an earlier topic of this name.
         """
 
     def status(self) -> TopicStatus:
@@ -617,26 +635,65 @@ class BlockingTopicJournals:
     def pointers(self) -> Sequence[ShownPointer]:
         """How far each partition is copied into the store."""
 
-    def verify(self) -> care.VerifiedCopy:
-        """Compare the copy with what the log says. Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
+    def stats(self) -> care.TopicStats:
+        """Count what the log keeps and what the copy holds, by partition: journals, events, bytes, forks, gaps, deleted, expired, lag."""
+
+    def forks(self) -> care.ForkReport:
+        """The numbers of journals that several events have, as two writers make them, in the copy: the first thousand."""
+
+    def verify(self, *, progress: Callable[[int, int], None] | None = None) -> care.VerifiedCopy:
+        """Compare the copy with what the log says; from half a million records on, on Spark. `progress`: is told, about once a second, how
+        many records are folded, and of how many. Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
+
+    def base(self, *, dry_run: bool = False) -> care.WrittenBase:
+        """Verify the copy, and keep what was verified as its base: `rebuild` and `verify` begin with it once the log is deleted.
+
+        Errors: as of `verify`. A base that is interrupted leaves the one before it valid.
+        """
+
+    def export(self, *, ids: Collection[str] | None = None) -> Generator[ExportLine]:
+        """Everything that the journals are, one Append a line: for `import_lines`, of this topic or another one, here or elsewhere.
+
+        `ids`: only these journals. Each journal is as it is when its turn comes. Errors: those of reads.
+        """
+
+    def import_lines(self, lines: Iterable[bytes | str | ExportLine], *, dry_run: bool = False) -> ImportedLines:
+        """Import what `export` has given, or the lines of its file. Lines that are there already change nothing, so an import that was
+        interrupted is begun again.
+
+        Errors: `BadInput` for lines that cannot be read, or end too early; `Differs` for a journal that is another one here; both name the
+        line. What came before it stays. `NotOwner` for a topic that others number, too.
+        """
 
     def rebuild(self, *, why: str = "", dry_run: bool = False) -> care.RebuiltCopy:
-        """Let the replicator make the copy anew, from the beginning of the log. Errors: `LogGap` where the log no longer begins at 0."""
+        """Let the replicator make the copy anew, from the beginning of the log, or from its base. Errors: `LogGap` without either."""
 
     def expire(self, *, dry_run: bool = False) -> care.ExpiredJournals:
         """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""
 
+    def rotate(self, *, why: str = "", dry_run: bool = False) -> RotatedKeys:
+        """Wrap the keys of encrypted journals with the newest master key. No event is written anew. Errors: `BadInput` for a topic that is
+        not encrypted; `Undecryptable` where a master key is not configured that is still needed."""
+
     def dead(self) -> Sequence[care.ShownDead]:
         """The records that cannot be decoded: those that are left out, and those that stop their partition."""
 
-    def dead_show(self, partition: int, offset: int) -> care.DeadContent:
-        """A record with its bytes, and why it cannot be decoded."""
+    def dead_show(self, partition: int, offset: int, *, snapshots: bool = False) -> care.DeadContent:
+        """A record with its bytes, and why it cannot be decoded. `snapshots`: a record of the topic of snapshots."""
 
-    def dead_quarantine(self, partition: int, offset: int, *, why: str, dry_run: bool = False) -> care.ShownDead:
+    def dead_quarantine(self, partition: int, offset: int, *, why: str, snapshots: bool = False, dry_run: bool = False) -> care.ShownDead:
         """Leave out a record that cannot be decoded: its partition goes on behind it. Errors: `BadInput` for one that can be decoded."""
 
-    def dead_retry(self, partition: int, offset: int, *, why: str = "", dry_run: bool = False) -> care.RetriedRecord:
+    def dead_retry(
+        self, partition: int, offset: int, *, why: str = "", snapshots: bool = False, dry_run: bool = False
+    ) -> care.RetriedRecord:
         """Count a record again that can be decoded by now. Errors: `UnreadableRecord` where it still cannot be."""
+
+    def projections(self) -> Sequence[ShownProjection]:
+        """The projections of the topic that somebody has run, sorted by name."""
+
+    def projection(self, name: str) -> BlockingNamedProjection:
+        """A projection by its name. Does no I/O. Errors: `BadInput` for what is no name."""
 
 class BlockingJournal:
     """The events of one entity, numbered from 1. The first Append creates it.
@@ -647,6 +704,10 @@ class BlockingJournal:
 
     topic: str
     id: str
+
+    @property
+    def snapshots(self) -> BlockingJournalSnapshots:
+        """Its snapshots: `await alice.snapshots.save(state)`. Does no I/O."""
 
     def append(
         self,
@@ -675,6 +736,13 @@ class BlockingJournal:
     def purge(self) -> JournalChanged:
         """Remove the journal, for good. One that is appended to later begins at 1."""
 
+    def erase(self, *, why: str, dry_run: bool = False) -> ErasedJournal:
+        """Remove the journal of an encrypted topic and destroy its keys: nobody can read its events any more. `why`: for the audit.
+
+        One that is appended to later begins at 1, with a new key. Erasing again finishes an erasure that has stopped midway, and otherwise
+        does nothing. Errors: `BadInput` for a topic that is not encrypted.
+        """
+
     def mark(self, id: str | None = None) -> JournalChanged:
         """Put a mark into the partition. Whoever has read it has read everything before it."""
 
@@ -695,6 +763,84 @@ class BlockingJournal:
 
     def trail(self, *, limit: int = 100) -> JournalTrail:
         """Its newest records in the log, its head in the store, and how far the store lags behind."""
+
+class BlockingJournalSnapshots:
+    """The snapshots of one journal: what its events have made of an entity, up to a number. The store keeps the newest 10.
+
+    A snapshot belongs to one life of the journal: a purge takes it. Errors of every call: as of `Journal`.
+    """
+
+    topic: str
+    id: str
+
+    def save(self, payload: Any, seq_nr: int | None = None) -> SavedSnapshot:
+        """Save a snapshot; return where it lies once it is durable. `payload`: bytes, text, or a value of JSON.
+
+        `seq_nr`: the event up to which it holds; None: the last one. A snapshot of the same number gives way to it.
+        Errors: `NotFound` where there is no journal; `BadBounds` for a number behind its last; `TooLarge`; `BadInput`.
+        """
+
+    def load(
+        self,
+        *,
+        min_seq_nr: int | None = None,
+        max_seq_nr: int | None = None,
+        min_timestamp: int | None = None,
+        max_timestamp: int | None = None,
+    ) -> SnapshotRecord | None:
+        """The newest snapshot within the bounds, both ends inclusive; None: there is none. Sees every save that is durable.
+
+        Times are milliseconds since 1970, UTC. Errors: `BadBounds` for bounds the wrong way round.
+        """
+
+    def list(
+        self,
+        *,
+        min_seq_nr: int | None = None,
+        max_seq_nr: int | None = None,
+        min_timestamp: int | None = None,
+        max_timestamp: int | None = None,
+    ) -> Sequence[SnapshotRecord]:
+        """The snapshots within the bounds, the newest first, without their payloads. Errors: as `load`."""
+
+    def delete(
+        self,
+        seq_nr: int | None = None,
+        *,
+        min_seq_nr: int | None = None,
+        max_seq_nr: int | None = None,
+        min_timestamp: int | None = None,
+        max_timestamp: int | None = None,
+        dry_run: bool = False,
+    ) -> DeletedSnapshots:
+        """Delete the snapshot of a number, or those within the bounds. Events stay. Errors: `BadInput` for neither and for both."""
+
+class BlockingNamedProjection:
+    """A projection of a topic by its name, wherever it runs. Decisions are carried out by whoever runs it.
+
+    Errors of every call: `NotFound` for one that nobody has run; `UnknownJournal`; `BadInput`; `Unavailable`. Over HTTP also `Unreachable`.
+    """
+
+    topic: str
+    name: str
+
+    def status(self) -> asked.ShownProjection:
+        """Its partitions: how far they are, how far behind the log, and why one stands."""
+
+    def reset(self, *, why: str = "", dry_run: bool = False) -> asked.ProjectionResets:
+        """Let it begin anew, from the first event on. Its `reset` function empties the read model; dead events are forgotten."""
+
+    def dead(self) -> Sequence[asked.ShownDeadEvent]:
+        """The events that its handler could not take, and those of their journals that wait."""
+
+    def dead_show(self, partition: int, offset: int, number: int) -> asked.DeadEventContent:
+        """A dead event with what it holds."""
+
+    def dead_retry(self, partition: int, offset: int, number: int, *, why: str = "", dry_run: bool = False) -> asked.DeadEventDecided:
+        """Let the handler have a dead event again, from the first dead one of its journal on."""
+
+    def dead_drop(self, partition: int, offset: int, number: int, *, why: str = "", dry_run: bool = False) -> asked.DeadEventDecided:
+        """Drop a dead event: the handler never gets it. Those of its journal that wait for it go on."""
 
 class BlockingClaim(QueueRow):
     """A row that the caller may process until `lease_until`: `async with claim: …` is done at its end, and fails with an exception.

@@ -19,7 +19,7 @@ from headwater.core.settings import Settings
 
 if TYPE_CHECKING:
     from headwater.client.backend import Backend
-    from headwater.client.journal import Journals
+    from headwater.client.journals import Journals
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
     from headwater.client.queue import Queues

@@ -2,186 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from headwater.client.backend import Backend
-from headwater.core.errors import BadInput, Closed, Fenced, HeadwaterError, NotFound, NotOwner, UnknownJournal, UnknownTopic
-from headwater.journal import care_operations as care_ask
-from headwater.journal import care_requests as care
+from headwater.client.journal_snapshots import JournalSnapshots
+from headwater.core.errors import Closed, Fenced, NotFound, NotOwner, UnknownJournal, UnknownTopic
+from headwater.journal import cipher_operations as cipher_ask
 from headwater.journal import operations as ask
 from headwater.journal import requests
-from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead, ShownJournals, ShownPointer, TopicStatus
+from headwater.journal.answers import JournalChanged, JournalTrail, ShownHead
 from headwater.journal.append_draft import draft, plain_draft
-from headwater.journal.bodies import BulkLine, body_of, read_outcome
+from headwater.journal.bodies import body_of
+from headwater.journal.cipher_operations import ErasedJournal
 from headwater.journal.event import EventRecord
-from headwater.journal.names import check_id
-from headwater.journal.requests import Consistency, check_expected, listed
-from headwater.journal.shown import FollowedEvent, event_of, followed_event, read_shown
+from headwater.journal.requests import Consistency, check_expected
+from headwater.journal.shown import event_of, read_shown
 from headwater.journal.write import ALWAYS, Appended
-from headwater.log.record import check_topic_name
 
 if TYPE_CHECKING:
     from headwater.client.journal_performer import JournalPerformer
-
-_BATCH = 1000
-
-
-class Journals:
-    """Every topic of journals: `bank = hw.journals("bank")`, then `await bank["alice"].append({"type": "opened"})`."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-
-    def __call__(self, topic: str, *, create: bool = False) -> TopicJournals:
-        """The journals of a topic: `journals("bank")` is the topic `journal-bank`. Does no I/O.
-
-        Awaiting it checks that it is there, and with `create` makes one that is not. Errors: `BadInput`.
-        """
-        check_topic_name(topic)
-        return TopicJournals(self._backend, topic, create=create)
-
-    async def list(self) -> Sequence[ShownJournals]:
-        """Every topic of journals, sorted by name."""
-        return await self._backend.ask(ask.LIST, requests.ListJournals())
-
-    async def create(self, topic: str, *, partitions: int = 0, dry_run: bool = False) -> ShownJournals:
-        """Create a topic of journals. One that is there stays as it is. `partitions`: 0 for the configured number.
-
-        Errors: `AlreadyExists` where it is there with another number of partitions.
-        """
-        return await self._backend.ask(ask.CREATE, requests.CreateJournals(topic=topic, partitions=partitions, dry_run=dry_run))
-
-
-class TopicJournals:
-    """The journals of a topic, by their ids.
-
-    Errors of every call: `UnknownJournal` for a topic that is not there; `BadInput`; `Unavailable`. Over HTTP also `Unreachable`.
-    """
-
-    def __init__(self, backend: Backend, name: str, *, create: bool = False) -> None:
-        self._backend, self.name, self._create = backend, name, create
-        self._performer: JournalPerformer | None = backend.performer_here(ask.JOURNAL.name)
-
-    def __await__(self) -> Generator[Any, None, TopicJournals]:
-        return self.open().__await__()
-
-    async def open(self) -> TopicJournals:
-        """Check that the topic is there, and create it first where that was asked for. Errors: `UnknownJournal`."""
-        if self._create:
-            await Journals(self._backend).create(self.name)
-        else:
-            await self.pointers()
-        return self
-
-    def __getitem__(self, id: str) -> Journal:
-        """A journal by its id. Does no I/O. Errors: `BadInput` for what is no id."""
-        return Journal(self._backend, self.name, check_id(id), performer=self._performer)
-
-    async def ids(self) -> AsyncIterator[str]:
-        """The ids of all journals, sorted by their UTF-8 bytes. Purged ones are left out."""
-        after: str | None = None
-        while True:
-            page = await self._backend.ask(ask.IDS, requests.LookAtJournals(topic=self.name, after=after, limit=_BATCH))
-            for id in page.items:
-                yield id
-            if page.next is None:
-                return
-            after = page.next
-
-    async def append_many(self, appends: Sequence[tuple[str, Sequence[Any]]]) -> Sequence[Appended | HeadwaterError]:
-        """Append to many journals: pairs of an id and its payloads or `Event`s, each pair one Append, done by itself.
-
-        Returns, for each, where it lies, or the error that it met; those of one journal are done in their order.
-        """
-        if self._performer is not None:
-            return await self._performer.append_drafts(self.name, [self._drafted(id, events) for id, events in appends])
-        lines = []
-        refused: dict[int, HeadwaterError] = {}
-        for index, (id, events) in enumerate(appends):
-            drafted = self._drafted(id, events)
-            if isinstance(drafted, HeadwaterError):
-                refused[index] = drafted
-            else:
-                lines.append(BulkLine(id=id, events=body_of(events).events))
-        sent = await self._backend.ask(ask.APPEND_MANY, requests.AppendMany(topic=self.name, lines=lines)) if lines else b""
-        answered = iter(map(read_outcome, sent.splitlines()))
-        return [refused[index] if index in refused else next(answered) for index in range(len(appends))]
-
-    def _drafted(self, id: str, events: Sequence[Any]) -> Any:
-        try:
-            by = (None, None) if self._performer is None else self._performer.by
-            return draft(check_id(id), events, by=by), ALWAYS
-        except BadInput as error:
-            return error
-
-    async def follow(
-        self, after: str | None = None, *, tags: Collection[str] | None = None, ids: Collection[str] | None = None
-    ) -> AsyncIterator[FollowedEvent]:
-        """The events of the topic, those that the log keeps and then those that come, for ever. Deletes and Purges take nothing back.
-
-        `after`: the `position` of the last event that was seen; None: from the first one on. `tags`: only events with one of these. `ids`:
-        only these journals. Errors: `OffsetGone` for a position whose records are deleted.
-        """
-        request = requests.FollowJournals(topic=self.name, after=after, tags=listed(tags, "tags"), ids=listed(ids, "ids"))
-        if self._performer is not None:
-            request.check()
-            async for id, row, position in self._performer.followed(request):
-                yield followed_event(row, id, str(position))
-            return
-
-        def behind(event: Any) -> requests.FollowJournals:
-            return msgspec.structs.replace(request, after=event.position)
-
-        async for shown in self._backend.stream(ask.FOLLOW, request, behind):
-            event = read_shown(shown)
-            assert isinstance(event, FollowedEvent)
-            yield event
-
-    async def status(self) -> TopicStatus:
-        """The topic and its partitions: what the log keeps, how far it is copied, the head caches."""
-        page = await self._backend.ask(ask.IDS, requests.LookAtJournals(topic=self.name, view="status"))
-        assert page.status is not None
-        return page.status
-
-    async def pointers(self) -> Sequence[ShownPointer]:
-        """How far each partition is copied into the store."""
-        page = await self._backend.ask(ask.IDS, requests.LookAtJournals(topic=self.name, view="pointers"))
-        return page.pointers or []
-
-    # -- the copy in the store --------------------------------------------------------------------------------
-
-    async def verify(self) -> care.VerifiedCopy:
-        """Compare the copy with what the log says. Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
-        return await (await self._backend.start(care_ask.VERIFY, requests.JournalsRequest(topic=self.name))).result()
-
-    async def rebuild(self, *, why: str = "", dry_run: bool = False) -> care.RebuiltCopy:
-        """Let the replicator make the copy anew, from the beginning of the log. Errors: `LogGap` where the log no longer begins at 0."""
-        return await self._backend.ask(care_ask.REBUILD, care.RebuildCopy(topic=self.name, why=why, dry_run=dry_run))
-
-    async def expire(self, *, dry_run: bool = False) -> care.ExpiredJournals:
-        """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""
-        return await self._backend.ask(care_ask.EXPIRE, care.ExpireJournals(topic=self.name, dry_run=dry_run))
-
-    async def dead(self) -> Sequence[care.ShownDead]:
-        """The records that cannot be decoded: those that are left out, and those that stop their partition."""
-        return await self._backend.ask(care_ask.DEAD, requests.JournalsRequest(topic=self.name))
-
-    async def dead_show(self, partition: int, offset: int) -> care.DeadContent:
-        """A record with its bytes, and why it cannot be decoded."""
-        return await self._backend.ask(care_ask.DEAD_SHOW, care.DeadPlace(topic=self.name, partition=partition, offset=offset))
-
-    async def dead_quarantine(self, partition: int, offset: int, *, why: str, dry_run: bool = False) -> care.ShownDead:
-        """Leave out a record that cannot be decoded: its partition goes on behind it. Errors: `BadInput` for one that can be decoded."""
-        request = care.QuarantineRecord(topic=self.name, partition=partition, offset=offset, why=why, dry_run=dry_run)
-        return await self._backend.ask(care_ask.DEAD_QUARANTINE, request)
-
-    async def dead_retry(self, partition: int, offset: int, *, why: str = "", dry_run: bool = False) -> care.RetriedRecord:
-        """Count a record again that can be decoded by now. Errors: `UnreadableRecord` where it still cannot be."""
-        request = care.RetryRecord(topic=self.name, partition=partition, offset=offset, why=why, dry_run=dry_run)
-        return await self._backend.ask(care_ask.DEAD_RETRY, request)
 
 
 class Journal:
@@ -193,6 +33,11 @@ class Journal:
 
     def __init__(self, backend: Backend, topic: str, id: str, *, performer: JournalPerformer | None = None) -> None:
         self._backend, self.topic, self.id, self._performer = backend, topic, id, performer
+
+    @property
+    def snapshots(self) -> JournalSnapshots:
+        """Its snapshots: `await alice.snapshots.save(state)`. Does no I/O."""
+        return JournalSnapshots(self._backend, self.topic, self.id)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -256,6 +101,14 @@ class Journal:
         """Remove the journal, for good. One that is appended to later begins at 1."""
         return await self._backend.ask(ask.PURGE, requests.JournalRequest(topic=self.topic, id=self.id))
 
+    async def erase(self, *, why: str, dry_run: bool = False) -> ErasedJournal:
+        """Remove the journal of an encrypted topic and destroy its keys: nobody can read its events any more. `why`: for the audit.
+
+        One that is appended to later begins at 1, with a new key. Erasing again finishes an erasure that has stopped midway, and otherwise
+        does nothing. Errors: `BadInput` for a topic that is not encrypted.
+        """
+        return await self._backend.ask(cipher_ask.ERASE, cipher_ask.EraseJournal(topic=self.topic, id=self.id, why=why, dry_run=dry_run))
+
     async def mark(self, id: str | None = None) -> JournalChanged:
         """Put a mark into the partition. Whoever has read it has read everything before it."""
         return await self._backend.ask(ask.MARK, requests.MarkJournal(topic=self.topic, id=self.id, mark=id))
@@ -273,7 +126,12 @@ class Journal:
         request = requests.ReadEvents(topic=self.topic, id=self.id, start=start, stop=stop, limit=limit, consistency=consistency)
         if self._performer is not None:
             request.check()
-            async for rows in self._performer.pages(request):
+            begun = self._performer.begin_read(request)
+            if begun is not None and begun[0].over:
+                for row in begun[1]:
+                    yield event_of(row)
+                return
+            async for rows in self._performer.pages(request, begun=begun):
                 for row in rows:
                     yield event_of(row)
             return

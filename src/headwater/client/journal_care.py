@@ -9,25 +9,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from headwater.client.journal_topics import OpenTopics
 from headwater.core.clock import Clock
+from headwater.core.errors import NotFound
 from headwater.core.settings import Settings
 from headwater.journal import care_requests as care
+from headwater.journal.base import FOLDER as BASES
+from headwater.journal.base import JournalBases
 from headwater.journal.care_operations import DEAD_QUARANTINE, DEAD_RETRY, REBUILD
 from headwater.journal.dead import DeadRecord, dead_records, quarantine, retry, show_dead
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.discovery import JournalTopic, snapshots_of, with_snapshots
+from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.expiry import expire_journals
 from headwater.journal.rebuild import check_rebuild, request_rebuild
 from headwater.journal.requests import JournalsRequest
+from headwater.journal.stats import PartitionStatistics, topic_forks, topic_statistics
 from headwater.journal.store import JournalStore
 from headwater.journal.store_address import store_address_of
-from headwater.journal.verify import verify_topic
+from headwater.journal.verify import LARGE, TopicVerification, verify_topic, write_bases
 from headwater.log import Log
 from headwater.log.json_form import show_record
 from headwater.wire.operation import Operation
 from headwater.wire.times import show_time
 
 T = TypeVar("T")
+_FORKS = 1000
 _DECISIONS = (REBUILD, DEAD_QUARANTINE, DEAD_RETRY)  # records of the control topic, which name who has decided
 
 
@@ -36,6 +44,8 @@ class JournalCare:
 
     def __init__(self, topics: OpenTopics, *, clock: Clock, settings: Settings) -> None:
         self._topics, self._clock, self._settings = topics, clock, settings
+        self.large = LARGE
+        """Records of a topic from which on Spark compares it."""
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str) -> Any:
         """Perform one of them. `who`: the caller, whom the audit of decisions names."""
@@ -47,32 +57,104 @@ class JournalCare:
         topic = JournalTopic(opened.topic.name, opened.topic.partitions, opened.topic.generation)
         return await asyncio.to_thread(lambda: call(opened.log, self._topics.store(opened.log), topic))
 
+    async def stats(self, request: JournalsRequest) -> care.TopicStats:
+        now = self._clock.now_ms()
+        today = datetime.fromtimestamp(now / 1000, UTC).date()
+
+        def count(log: Log, store: JournalStore, topic: JournalTopic) -> care.TopicStats:
+            from headwater.journal.replicator import status_file
+
+            said = status_file(self._data(log)).read()
+            partitions = [_counted(one) for one in topic_statistics(log, store, topic, today=today, now=now)]
+            engine = said.engine if said is not None and topic.name in said.topics else None
+            return care.TopicStats(topic=topic.name, store=self._topics.store_engine, engine=engine, partitions=partitions)
+
+        return await self._work(request, count)
+
+    async def forks(self, request: JournalsRequest) -> care.ForkReport:
+        def find(log: Log, store: JournalStore, topic: JournalTopic) -> care.ForkReport:
+            found = topic_forks(store, topic, limit=_FORKS + 1)
+            shown = [
+                care.ShownFork(id=fork.id, seq_nr=fork.seq_nr, partition=number, offsets=list(fork.offsets))
+                for number, fork in found[:_FORKS]
+            ]
+            return care.ForkReport(topic=topic.name, forks=shown, more=len(found) > _FORKS)
+
+        return await self._work(request, find)
+
+    def _data(self, log: Log) -> Path:
+        return Path(log.address.path or self._settings.data)
+
     async def verify(self, request: JournalsRequest) -> care.VerifiedCopy:
         cancel = threading.Event()
 
-        def compare(log: Log, store: JournalStore, topic: JournalTopic) -> care.VerifiedCopy:
-            address = store_address_of(self._settings, Path(log.address.path or self._settings.data))
-            found = verify_topic(log, store, topic, address=address, cancel=cancel)
-            found.check()
-            return care.VerifiedCopy(
-                topic=topic.name,
-                engine=found.engine,
-                partitions=len(found.partitions),
-                records=sum(one.pointer + 1 for one in found.partitions),
-                journals=sum(one.journals for one in found.partitions),
-                events=sum(one.rows for one in found.partitions),
-            )
+        def compare(log: Log, store: JournalStore, topic: JournalTopic) -> TopicVerification | JournalTopic:
+            total = sum(log.bounds(topic.name, number).end for number in range(topic.partitions))
+            if total >= self.large and self._settings.spark.start != "never":
+                return topic
+            address = store_address_of(self._settings, self._data(log))
+            return verify_topic(log, store, topic, address=address, cancel=cancel, bases=self._bases(log))
 
         try:
-            return await self._work(request, compare)
+            found = await self._work(request, compare)
+        except asyncio.CancelledError:
+            cancel.set()  # the thread ends soon
+            raise
+        if isinstance(found, JournalTopic):
+            from headwater.client.journal_verify import verify_elsewhere
+            from headwater.journal.verify_process import VerifyOrder
+
+            opened = await self._topics.find(request.topic)
+            data = self._data(opened.log).absolute()
+            settings = msgspec.structs.replace(self._settings, data=data)
+            found = await verify_elsewhere(VerifyOrder(settings=settings, data=data, topic=found.name, large=self.large))
+        found.check()
+        return care.VerifiedCopy(
+            topic=found.topic,
+            engine=found.engine,
+            partitions=len(found.partitions),
+            records=sum(one.pointer + 1 for one in found.partitions),
+            journals=sum(one.journals for one in found.partitions),
+            events=sum(one.rows for one in found.partitions),
+            snapshots=sum(one.snapshots for one in found.partitions),
+        )
+
+    async def base(self, request: care.WriteBase) -> care.WrittenBase:
+        cancel = threading.Event()
+
+        def write(log: Log, store: JournalStore, topic: JournalTopic) -> care.WrittenBase:
+            address = store_address_of(self._settings, self._data(log))
+            bases = self._bases(log)
+            found = write_bases(log, store, topic, address=address, bases=bases, stopped=cancel.is_set, dry_run=request.dry_run)
+            shown = [
+                care.ShownBase(
+                    partition=one.partition,
+                    pointer=one.pointer,
+                    journals=one.journals,
+                    events=one.rows,
+                    bytes=0 if note is None else note.size,
+                )
+                for one, note in found
+            ]
+            return care.WrittenBase(topic=topic.name, partitions=shown, dry_run=request.dry_run)
+
+        try:
+            return await self._work(request, write)
         except asyncio.CancelledError:
             cancel.set()  # the thread ends soon
             raise
 
+    def _bases(self, log: Log) -> JournalBases:
+        return JournalBases(self._data(log) / BASES, clock=self._clock)
+
     async def rebuild(self, request: care.RebuildCopy, who: str = "") -> care.RebuiltCopy:
         def decide(log: Log, store: JournalStore, topic: JournalTopic) -> care.RebuiltCopy:
-            ends = check_rebuild(log, topic) if request.dry_run else request_rebuild(log, topic, why=request.why, who=who).ends
-            return care.RebuiltCopy(topic=topic.name, partitions=len(ends), records=sum(ends.values()), dry_run=request.dry_run)
+            bases = self._bases(log)
+            if request.dry_run:
+                records = sum(sum(ends.values()) for _, ends in check_rebuild(log, topic, bases=bases))
+            else:
+                records = request_rebuild(log, topic, why=request.why, who=who, bases=bases).records
+            return care.RebuiltCopy(topic=topic.name, partitions=topic.partitions, records=records, dry_run=request.dry_run)
 
         return await self._work(request, decide)
 
@@ -87,10 +169,14 @@ class JournalCare:
         return await self._work(request, purge)
 
     async def dead(self, request: JournalsRequest) -> Sequence[care.ShownDead]:
-        return await self._work(request, lambda log, store, topic: [_shown(one) for one in dead_records(log, store, topic)])
+        def find(log: Log, store: JournalStore, topic: JournalTopic) -> Sequence[care.ShownDead]:
+            return [_shown(dead) for one in with_snapshots(log, topic) for dead in dead_records(log, store, one)]
+
+        return await self._work(request, find)
 
     async def dead_show(self, request: care.DeadPlace) -> care.DeadContent:
         def show(log: Log, store: JournalStore, topic: JournalTopic) -> care.DeadContent:
+            topic = _meant(log, topic, request)
             found = show_dead(log, topic, request.partition, request.offset)
             record = show_record(found.record, "text")
             return care.DeadContent(topic=topic.name, partition=found.partition, offset=found.offset, error=found.error, record=record)
@@ -99,6 +185,7 @@ class JournalCare:
 
     async def dead_quarantine(self, request: care.QuarantineRecord, who: str = "") -> care.ShownDead:
         def leave_out(log: Log, store: JournalStore, topic: JournalTopic) -> care.ShownDead:
+            topic = _meant(log, topic, request)
             left = quarantine(log, topic, request.partition, request.offset, why=request.why, who=who, dry_run=request.dry_run)
             return _shown(left)
 
@@ -106,12 +193,43 @@ class JournalCare:
 
     async def dead_retry(self, request: care.RetryRecord, who: str = "") -> care.RetriedRecord:
         def count(log: Log, store: JournalStore, topic: JournalTopic) -> care.RetriedRecord:
-            rebuilds = retry(log, topic, request.partition, request.offset, why=request.why, who=who, dry_run=request.dry_run)
+            topic = _meant(log, topic, request)
+            rebuilds = retry(
+                log, topic, request.partition, request.offset, why=request.why, who=who, dry_run=request.dry_run, bases=self._bases(log)
+            )
             return care.RetriedRecord(
                 topic=topic.name, partition=request.partition, offset=request.offset, rebuilds=rebuilds, dry_run=request.dry_run
             )
 
         return await self._work(request, count)
+
+
+def _counted(one: PartitionStatistics) -> care.ShownPartitionStats:
+    lag, totals = one.lag, one.totals
+    return care.ShownPartitionStats(
+        partition=lag.partition,
+        records=lag.end - lag.start,
+        log_bytes=one.log_bytes,
+        journals=totals.journals,
+        events=totals.events,
+        payload_bytes=totals.payload_bytes,
+        forks=totals.forks,
+        gaps=totals.gaps,
+        deleted=min(totals.deleted, MAX_SEQ_NR),  # a journal may be deleted up to the highest number that there is
+        expired=totals.expired,
+        lag=lag.records,
+        lag_seconds=lag.seconds,
+    )
+
+
+def _meant(log: Log, topic: JournalTopic, request: care.DeadPlace) -> JournalTopic:
+    """The topic of journals, or that of its snapshots. Errors: `NotFound` where it has none."""
+    if not request.snapshots:
+        return topic
+    found = snapshots_of(log, topic)
+    if found is None:
+        raise NotFound(f"{topic.name} has no snapshots.", hint="Save one with `headwater journal snapshot save`.")
+    return found
 
 
 def _shown(dead: DeadRecord) -> care.ShownDead:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
-from heapq import merge
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import msgspec
 
 from headwater.client.journal_care import JournalCare
+from headwater.client.journal_ciphers import JournalCiphers
 from headwater.client.journal_follow import follow
+from headwater.client.journal_projections import JournalProjections
 from headwater.client.journal_topics import OpenTopics, written_by
+from headwater.client.journal_transfer import JournalTransfer
 from headwater.client.local import LocalLog
+from headwater.client.snapshot_performer import SnapshotPerformer
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, Fenced, HeadwaterError, NotFound, UnknownTopic
 from headwater.core.ids import Ids, random_id
@@ -23,35 +26,44 @@ from headwater.journal import answers, operations, requests
 from headwater.journal.append_draft import AppendDraft, PlainDraft
 from headwater.journal.bodies import draft_of
 from headwater.journal.care_operations import CARE
-from headwater.journal.change import EventRow, Pointer
+from headwater.journal.change import EventRow, payload_bytes
+from headwater.journal.cipher_operations import CIPHER
+from headwater.journal.grown import GrownRead
 from headwater.journal.head import Head
 from headwater.journal.idempotency import check_key
-from headwater.journal.ids import journal_ids
+from headwater.journal.metrics import CallType, JournalMetrics, MeasuredCall
 from headwater.journal.names import check_id
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import JournalPartition
+from headwater.journal.projection_operations import PROJECTION_OPERATIONS
 from headwater.journal.read import PAGE, JournalRead
 from headwater.journal.requests import JournalRequest, JournalsRequest, check_expected
 from headwater.journal.shown import show_event, show_followed, show_head
-from headwater.journal.topics import Writers
+from headwater.journal.snapshot_operations import SNAPSHOTS, SNAPSHOTS_SAVE
+from headwater.journal.topic_views import show_creation, show_pointer, show_status, show_topics, topic_ids
 from headwater.journal.trail import trail
+from headwater.journal.transfer_operations import TRANSFER
+from headwater.journal.transfer_requests import ImportedLines, ImportLines
 from headwater.journal.write import ALWAYS, ActionPlaced, Appended, Condition, DeleteDraft, Draft, MarkDraft, Outcome, PurgeDraft
-from headwater.log.record import Topic
 from headwater.wire import json
 from headwater.wire.operation import Operation, Reply
 from headwater.wire.problems import encoded, problem_of
-from headwater.wire.times import show_time
 
 _audit = logging.getLogger("headwater.audit")
-_FREQUENT = {operations.APPEND, operations.APPEND_MANY, operations.MARK}
+_FREQUENT = {operations.APPEND, operations.APPEND_MANY, operations.MARK, SNAPSHOTS_SAVE}
 Rows = list[EventRow]
+Begun = tuple[JournalRead | GrownRead, Rows]
+"""A read, and its first events."""
 Texts = list[str]
 Outcomes = list[Appended | HeadwaterError]
 Drafted = tuple[PlainDraft | AppendDraft, Condition] | HeadwaterError
 """An Append of many, or why it can be none."""
 _SMALL = 100  # events: reading so few takes less time than a thread's wake-up
+_LARGE = 4 << 20  # bytes of the payloads of a page: hundreds of readers may each hold one
+_ANSWER = 16 << 20  # bytes of the payloads of an answer
 REOPENS = (Fenced, UnknownTopic, Closed)
 """Errors of a topic that is to be opened anew."""
+_TYPES: dict[type, CallType] = {DeleteDraft: "delete", PurgeDraft: "purge", MarkDraft: "mark"}
 _AT_ONCE = 256  # Appends of one bulk that wait at once
 
 
@@ -76,26 +88,42 @@ class JournalPerformer:
         self.by = written_by()
         """The origin and the version that records name."""
         clock, settings = clock or SystemClock(), settings or Settings()
-        self.settings = settings
+        self.settings, self.clock = settings, clock
         """Those of this process."""
+        self.metrics: JournalMetrics | None = None
+        """Counts the calls, in a server."""
         self.topics_open = OpenTopics(log, clock=clock, settings=settings, by=self.by, address=address)
-        self._care = JournalCare(self.topics_open, clock=clock, settings=settings)
+        self.transfer = JournalTransfer(self)
+        self.care = JournalCare(self.topics_open, clock=clock, settings=settings)
+        self.ciphers = JournalCiphers(self.topics_open)
+        self.snapshots = SnapshotPerformer(self.topics_open, by=self.by)
+        self.projections = JournalProjections(self.topics_open)
 
     # -- how it runs ------------------------------------------------------------------------------------------
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:
         if operation in CARE:
-            answer = await self._care.perform(operation, request, who)
+            answer = await self.care.perform(operation, request, who)
+        elif operation in CIPHER:
+            answer = await self.ciphers.perform(operation, request, who)
+        elif operation in SNAPSHOTS:
+            answer = await self.snapshots.perform(operation, request)
+        elif operation in PROJECTION_OPERATIONS:
+            answer = await self.projections.perform(operation, request, who)
         else:
             answer = await getattr(self, operation.name)(request)
         if operation.changes and operation not in _FREQUENT and not getattr(request, "dry_run", False):
-            _audit.info("%s: %s %s", who or "this process", operation.id, msgspec.structs.asdict(request))
+            said = {name: value for name, value in msgspec.structs.asdict(request).items() if name != "lines"}
+            _audit.info("%s: %s %s", who or "this process", operation.id, said)
         return answer
 
     async def stream(self, operation: Operation[Any, Any], request: Any) -> AsyncIterator[Any]:
         if operation is operations.FOLLOW:
             async for id, row, position in self.followed(request):
                 yield show_followed(row, id, str(position))
+        elif operation in TRANSFER:
+            async for line in self.transfer.export(request):
+                yield line
         elif operation is operations.ID_LINES:
             after = request.after
             while page := await self._ids_of(request, after, request.limit):
@@ -114,16 +142,19 @@ class JournalPerformer:
     # -- topics -----------------------------------------------------------------------------------------------
 
     async def list(self, request: requests.ListJournals) -> Sequence[answers.ShownJournals]:
-        return await self.topics_open.work(lambda topics: [_shown_topic(topic, topics.writers(topic)) for topic in topics.list()])
+        return await self.topics_open.work(show_topics)
 
     async def create(self, request: requests.CreateJournals) -> Reply[answers.ShownJournals]:
         if request.dry_run:
-            shown = await self.topics_open.work(lambda topics: _would_create(topics.name(request.topic), topics.list(), request))
+            shown = await self.topics_open.work(lambda topics: show_creation(topics.name(request.topic), topics.list(), request))
             return Reply(shown, 200)
-        topic, new, writers = await self.topics_open.work(
-            lambda topics: (made := topics.create(request.topic, request.partitions), (*made, topics.writers(made[0])))[1]
-        )
-        return Reply(msgspec.structs.replace(_shown_topic(topic, writers), created=new), 201 if new else 200)
+        if request.cipher:
+            await self.ciphers.check(request.cipher)
+        topic, new = await self.topics_open.work(lambda topics: topics.create(request.topic, request.partitions))
+        if request.cipher:
+            await self.ciphers.turn_on(request.topic, request.cipher)
+        (shown,) = await self.topics_open.work(lambda topics: show_topics(topics, [topic]))
+        return Reply(msgspec.structs.replace(shown, created=new), 201 if new else 200)
 
     async def ids(self, request: requests.LookAtJournals) -> answers.TopicPage:
         if request.view == "status":
@@ -134,17 +165,24 @@ class JournalPerformer:
         shown = found[: request.limit]
         return answers.TopicPage(items=shown, next=shown[-1] if len(found) > request.limit else None)
 
+    async def ids_behind(self, topic: str, after: str | None, limit: int) -> Texts:
+        """Ids of journals behind one, sorted by their UTF-8 bytes."""
+        return await self.topics_open.reading(topic, lambda opened: topic_ids(opened, after, limit))
+
+    async def import_lines(self, request: ImportLines) -> ImportedLines:
+        return await self.transfer.import_lines(request)
+
     async def _ids_of(self, request: JournalsRequest, after: str | None, limit: int) -> Texts:
-        return await self.topics_open.reading(request.topic, lambda topic: _ids(topic, after, limit))
+        return await self.ids_behind(request.topic, after, limit)
 
     async def status(self, request: JournalsRequest) -> answers.TopicStatus:
         """A topic and its partitions."""
         engine = self.topics_open.store_engine
-        return await self.topics_open.reading(request.topic, lambda topic: _status(topic, engine))
+        return await self.topics_open.reading(request.topic, lambda topic: show_status(topic, engine))
 
     async def pointers(self, request: JournalsRequest) -> Sequence[answers.ShownPointer]:
         """How far each partition of a topic is copied."""
-        return await self.topics_open.reading(request.topic, lambda topic: [_pointer(one) for one in topic.partitions])
+        return await self.topics_open.reading(request.topic, lambda topic: [show_pointer(one) for one in topic.partitions])
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -156,6 +194,15 @@ class JournalPerformer:
 
     async def write(self, topic: str, draft: Draft, condition: Condition = ALWAYS) -> Outcome:
         """Write one record; returns once it is durable. None: there is no such journal, and nothing was written."""
+        if self.metrics is None:
+            return await self._write(topic, draft, condition)
+        with self.metrics.call(topic, _TYPES.get(type(draft), "append")) as call:
+            outcome = await self._write(topic, draft, condition)
+        if isinstance(outcome, Appended):
+            call.events(outcome.last - outcome.first + 1)
+        return outcome
+
+    async def _write(self, topic: str, draft: Draft, condition: Condition) -> Outcome:
         begun = self.begin(topic, draft, condition)
         if begun is not None:
             try:
@@ -236,10 +283,10 @@ class JournalPerformer:
         end = await self._marked(request)
 
         def find(topic: OpenTopic) -> Head | None:
-            partition = topic.partition(request.id)
-            return partition.full_head(request.id, _end_of(partition, request, end))
+            return topic.head(request.id, _end_of(topic.partition(request.id), request, end), full=True)
 
-        return await self.topics_open.reading(request.topic, find)
+        with self._measured(request.topic, "pointer"):
+            return await self.topics_open.reading(request.topic, find)
 
     async def head(self, request: requests.HeadRequest) -> Reply[answers.ShownHead]:
         head = await self.find_head(request)
@@ -252,11 +299,15 @@ class JournalPerformer:
         end = await self._marked(request)
 
         def find(topic: OpenTopic) -> Head | None:
-            partition = topic.partition(request.id)
-            return partition.joined(request.id, _end_of(partition, request, end)).head
+            return topic.head(request.id, _end_of(topic.partition(request.id), request, end))
 
-        head = await self.topics_open.reading(request.topic, find)
+        with self._measured(request.topic, "pointer"):
+            head = await self.topics_open.reading(request.topic, find)
         return None if head is None else head.last
+
+    def _measured(self, topic: str, type: CallType) -> AbstractContextManager[MeasuredCall | None]:
+        """A call, counted where a server asks for metrics."""
+        return nullcontext() if self.metrics is None else self.metrics.call(topic, type)
 
     async def _marked(self, request: requests.HeadRequest) -> int | None:
         """The offset of a mark, where the request asks for one."""
@@ -266,51 +317,67 @@ class JournalPerformer:
         assert isinstance(mark, ActionPlaced)
         return mark.offset
 
-    async def pages(self, request: requests.ReadEvents, size: int = PAGE) -> AsyncIterator[Rows]:
-        """The events of a journal, in pages."""
+    async def pages(self, request: requests.ReadEvents, size: int = PAGE, begun: Begun | None = None) -> AsyncIterator[Rows]:
+        """The events of a journal, in pages. `begun`: what `begin_read` has begun."""
         left = request.limit
         if left == 0:
             await self.topics_open.find(request.topic)
             return
         end = await self._marked(request)
-        most = size if left is None else min(size, left)
+        most = min(size, _SMALL) if left is None else min(size, _SMALL, left)
 
-        def begin(topic: OpenTopic) -> tuple[JournalRead, list[EventRow]]:
-            partition = topic.partition(request.id)
-            return _begun(partition, request, _end_of(partition, request, end), most)
+        def begin(topic: OpenTopic) -> Begun:
+            until = _end_of(topic.partition(request.id), request, end)
+            read = topic.read(request.id, start=request.start, stop=request.stop, end=until)
+            return read, read.page(most)
 
-        here = None if request.consistency == "mark" else self.topics_open.reading_here(request.topic, request.id)
-        begun: tuple[JournalRead, Rows] | None = None
-        if here is not None:
-            most = min(most, _SMALL)
-            with suppress(UnknownTopic):  # deleted just now
-                begun = begin(here)
-        read, rows = await self.topics_open.reading(request.topic, begin) if begun is None else begun
+        with self._measured(request.topic, "read") as call:
+            begun = begun or self.begin_read(request)
+            read, rows = await self.topics_open.reading(request.topic, begin) if begun is None else begun
         while rows:
+            if call is not None:
+                call.events(len(rows))
             left = None if left is None else left - len(rows)
             yield rows
             if read.over or (left is not None and left <= 0):
                 return
+            size = max(1, min(PAGE, _LARGE * len(rows) // max(1, payload_bytes(rows))))  # large events come in small pages
             rows = await asyncio.to_thread(read.page, size if left is None else min(size, left))
+
+    def begin_read(self, request: requests.ReadEvents) -> Begun | None:
+        """The first events, where this event loop may read them: few, from open files of this machine."""
+        here = None if request.consistency == "mark" or request.limit == 0 else self.topics_open.reading_here(request.topic, request.id)
+        if here is None:
+            return None
+        topic, end = here
+        with suppress(UnknownTopic):  # deleted just now
+            until = None if request.consistency == "store" else end
+            read = topic.read(request.id, start=request.start, stop=request.stop, end=until)
+            return read, read.page(_SMALL if request.limit is None else min(_SMALL, request.limit))
+        return None
 
     async def read_page(self, request: requests.ReadEvents) -> answers.EventsPage:
         limit = PAGE if request.limit is None else request.limit
         found: list[EventRow] = []
+        held = 0
         async for rows in self.pages(msgspec.structs.replace(request, limit=limit + 1 if limit else 0)):
+            if held >= _ANSWER:
+                limit = len(found)
             found += rows
+            if len(found) > limit:
+                break
+            held += payload_bytes(rows)
         return answers.EventsPage([show_event(row) for row in found[:limit]], str(found[limit].seq_nr) if len(found) > limit else None)
 
     async def trail(self, request: requests.TrailRequest) -> answers.JournalTrail:
-        return await self.topics_open.reading(request.topic, lambda topic: trail(topic.partition(request.id), request.id, request.limit))
+        id = request.id
+        return await self.topics_open.reading(
+            request.topic, lambda topic: trail(topic.partition(id), topic.snapshots(id), id, request.limit)
+        )
 
     def followed(self, request: requests.FollowJournals) -> AsyncIterator[tuple[str, EventRow, Any]]:
         """The events of a topic with their journals and positions: those that are kept, then those that come."""
-        return follow(self._log, self.topics_open.find, request)
-
-
-def _begun(partition: JournalPartition, request: requests.ReadEvents, end: int | None, most: int) -> tuple[JournalRead, list[EventRow]]:
-    read = JournalRead(partition, request.id, start=request.start, stop=request.stop, end=end)
-    return read, read.page(most)
+        return follow(self._log, self.topics_open.current, self.topics_open.store, request, self.clock)
 
 
 def _end_of(partition: JournalPartition, request: requests.HeadRequest, marked: int | None) -> int | None:
@@ -331,65 +398,3 @@ def _outcome_line(outcome: Appended | HeadwaterError, error_id: str) -> bytes:
     if isinstance(outcome, HeadwaterError):
         return encoded(problem_of(outcome, error_id)) + b"\n"
     return json.encode(outcome) + b"\n"
-
-
-def _shown_topic(topic: Topic, writers: Writers) -> answers.ShownJournals:
-    return answers.ShownJournals(topic=topic.name, partitions=topic.partitions, writers=writers, generation=topic.generation)
-
-
-def _would_create(name: str, there: Sequence[Topic], request: requests.CreateJournals) -> answers.ShownJournals:
-    known = next((topic for topic in there if topic.name == name), None)
-    if known is not None:
-        return answers.ShownJournals(topic=name, partitions=known.partitions, writers="owner", generation=known.generation, dry_run=True)
-    return answers.ShownJournals(topic=name, partitions=request.partitions, writers="owner", created=True, dry_run=True)
-
-
-def _ids(topic: OpenTopic, after: str | None, limit: int) -> list[str]:
-    each = [journal_ids(partition, after, limit) for partition in topic.partitions]
-    return list(merge(*each, key=str.encode))[:limit]
-
-
-def _pointer(partition: JournalPartition) -> answers.ShownPointer:
-    pointer, end = partition.pointer(), partition.end()
-    return answers.ShownPointer(
-        partition=partition.number,
-        offset=pointer.offset,
-        end=end,
-        lag=max(0, end - pointer.offset - 1),
-        created=_time(pointer, pointer.created),
-        updated=_time(pointer, pointer.updated),
-    )
-
-
-def _time(pointer: Pointer, ms: int) -> str | int | None:
-    return None if pointer.offset < 0 else show_time(ms)
-
-
-def _status(topic: OpenTopic, engine: str) -> answers.TopicStatus:
-    partitions = [_partition_status(partition) for partition in topic.partitions]
-    return answers.TopicStatus(
-        topic=topic.topic.name,
-        writers=topic.writers,
-        generation=topic.topic.generation,
-        store=engine,
-        lag=sum(one.lag for one in partitions),
-        partitions=partitions,
-    )
-
-
-def _partition_status(partition: JournalPartition) -> answers.JournalPartitionStatus:
-    pointer, bounds, cache = partition.pointer(), partition.bounds(), partition.cache
-    counted = {} if cache is None else {
-        "cached": len(cache), "hits": cache.counts.hit, "misses": cache.counts.miss, "ahead": cache.counts.ahead,
-        "limited": cache.counts.limited, "behind": cache.counts.behind,
-    }  # fmt: skip
-    return answers.JournalPartitionStatus(
-        partition=partition.number,
-        start=bounds.start,
-        end=bounds.end,
-        pointer=pointer.offset,
-        lag=max(0, bounds.end - pointer.offset - 1),
-        updated=_time(pointer, pointer.updated),
-        duplicates=partition.duplicates.dropped,
-        **counted,
-    )

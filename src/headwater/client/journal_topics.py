@@ -15,6 +15,8 @@ from headwater.cluster import Ownership
 from headwater.core.clock import Clock
 from headwater.core.errors import Closed, Fenced, UnknownTopic
 from headwater.core.settings import Settings
+from headwater.journal.entity_keys import EntityKeys
+from headwater.journal.key_address import key_address_of, open_keys
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
 from headwater.journal.store import JournalStore
@@ -30,7 +32,7 @@ _GROUP = "headwater-journals"  # the consumer group of those who own partitions 
 
 
 class _CreatedAgain(Exception):
-    """The topic was deleted and created again since it was opened."""
+    """The topic was deleted and created again since it was opened, or has more partitions."""
 
 
 class OpenTopics:
@@ -45,12 +47,26 @@ class OpenTopics:
         self._open: dict[str, OpenTopic] = {}  # by the name that users give
         self._checked: dict[str, float] = {}
         self._store: JournalStore | None = None
+        self._keys: EntityKeys | None = None
         self._opening = threading.Lock()
         self._closed = False
 
     def known(self, name: str) -> OpenTopic | None:
         """A topic that is open."""
         return self._open.get(name)
+
+    def all_open(self) -> list[OpenTopic]:
+        """The topics that are open; one twice where it is asked for by two names. Safe from any thread."""
+        return list(self._open.values())
+
+    def full_name(self, name: str) -> str | None:
+        """The topic that a user's name stands for; None where it is not open."""
+        opened = self._open.get(name)
+        return None if opened is None else opened.topic.name
+
+    def log_now(self) -> Log | None:
+        """The log, where it is open."""
+        return None if self._closed else self._log.now
 
     def topics(self, log: Log) -> JournalTopics:
         """The topics of the log."""
@@ -60,6 +76,11 @@ class OpenTopics:
         """Call with the topics, in a thread."""
         self._check()
         return await self._log.work(lambda log: call(self.topics(log)))
+
+    async def work_with_log(self, call: Callable[[Log], T]) -> T:
+        """Call with the log, in a thread."""
+        self._check()
+        return await self._log.work(call)
 
     async def find(self, name: str) -> OpenTopic:
         """A topic. Errors: `UnknownJournal`."""
@@ -80,6 +101,7 @@ class OpenTopics:
                     by=self._by,
                     own=None if log.engine == "embedded" else lambda topic, number: self._ownership(log).own(topic, number, part=PART),
                     quick=log.engine == "embedded" and self.store_engine == "sqlite",
+                    keys=lambda: self.keys(log),
                 )
                 self._checked[name] = self._clock.monotonic()
             found = self._open[name]
@@ -100,17 +122,24 @@ class OpenTopics:
                 await self._drop(name, opened)
         raise (await self.work(lambda topics: topics.unknown(name)))
 
-    def reading_here(self, name: str, id: str) -> OpenTopic | None:
-        """A topic of which an event loop may read this journal: it is open, it was looked at just now, and the read is small."""
+    async def current(self, name: str) -> OpenTopic:
+        """A topic as it is now: one that was created again is opened anew. Errors: `UnknownJournal`."""
+        return await self.reading(name, lambda opened: opened)
+
+    def reading_here(self, name: str, id: str) -> tuple[OpenTopic, int] | None:
+        """A topic of which an event loop may read this journal, and the end of its partition: the topic is open, it was looked at just now,
+        and the read is small."""
         opened = self._open.get(name)
-        if opened is None or self._clock.monotonic() - self._checked.get(name, 0.0) > _FRESH or not opened.partition(id).warm:
+        if opened is None or self._clock.monotonic() - self._checked.get(name, 0.0) > _FRESH:
             return None
-        return opened
+        end = opened.partition(id).warm_end()
+        return None if end is None else (opened, end)
 
     def _current(self, log: Log, name: str, opened: OpenTopic, call: Callable[[OpenTopic], T]) -> T:
         now = self._clock.monotonic()
         if now - self._checked.get(name, 0.0) > _FRESH:
-            if log.topic(opened.topic.name).generation != opened.topic.generation:
+            found = log.topic(opened.topic.name)
+            if (found.generation, found.partitions) != (opened.topic.generation, opened.topic.partitions):  # created again, or grown
                 raise _CreatedAgain
             self._checked[name] = now
         return call(opened)
@@ -145,6 +174,15 @@ class OpenTopics:
                 self._store = open_store(self.store_address(log), clock=self._clock)
             return self._store
 
+    def keys(self, log: Log) -> EntityKeys | None:
+        """The keys of encrypted journals, opened at their first use; None where no master key is configured. Blocking."""
+        with self._opening:
+            if self._keys is None:
+                self._check()
+                address = key_address_of(self._settings, Path(log.address.path) if log.engine == "embedded" else self._settings.data)
+                self._keys = open_keys(address, clock=self._clock) if address.configured else None
+            return self._keys
+
     def _ownership(self, log: Log) -> Ownership:
         """Who owns partitions on Kafka. Blocking at its first use."""
         with self._opening:
@@ -165,6 +203,9 @@ class OpenTopics:
         store, self._store = self._store, None
         if store is not None:
             await asyncio.to_thread(store.close)
+        keys, self._keys = self._keys, None
+        if keys is not None:
+            await asyncio.to_thread(keys.close)
 
     def _check(self) -> None:
         if self._closed:

@@ -59,6 +59,11 @@ class LocalLog(AsyncLog):
             self._log = await asyncio.shield(self._being_opened)
         return self._log
 
+    @property
+    def opened(self) -> Log | None:
+        """The log, where it is open already."""
+        return self._log
+
     async def engine(self) -> Engine:
         return (await self.open()).engine
 

@@ -14,7 +14,9 @@ HeadwaterError
  │  │  └ HeadTooLarge 431
  │  ├ TooSlow     408  the client took too long to send its request
  │  └ Unsupported      this engine does not offer it
+ │     └ UnknownEvent  an event of a type or version that the program does not know
  ├ NotFound       404  exit 3
+ │  ├ Erased      410  the key that opened it was destroyed on purpose
  │  ├ RegionNotFound
  │  ├ UnknownAdaptor
  │  ├ UnknownJournal   there is no topic of journals of this name
@@ -47,6 +49,7 @@ HeadwaterError
  ├ Damaged        500  exit 7    names file, offset and the command that shows it
  │  ├ LogGap           the log begins behind what a store has copied of it
  │  ├ MetaLost         no snapshot of a region is whole, and its log no longer begins at 0
+ │  ├ Undecryptable    the key of an encrypted payload is missing, or does not open it
  │  └ UnreadableRecord  a record of a journal's topic cannot be decoded
  ├ Denied         401  exit 5    the token is missing or unknown
  │  └ Forbidden   403           the token does not allow this
@@ -181,11 +184,21 @@ class Unsupported(BadInput):
     """This engine does not offer the operation."""
 
 
+class UnknownEvent(Unsupported):
+    """An event of a journal has a type or a version that the program does not know; the message names both, and the journal."""
+
+
 class NotFound(HeadwaterError):
     """The named thing does not exist. The request has not created it."""
 
     status = 404
     exit_code = 3
+
+
+class Erased(NotFound):
+    """The journal was erased: the key of its events was destroyed, and nobody can read them any more."""
+
+    status = 410
 
 
 class UnknownAdaptor(NotFound):
@@ -343,6 +356,10 @@ class LogGap(Damaged):
 
 class MetaLost(Damaged):
     """No snapshot of a region can be read, and its log no longer begins at 0: what its tables have flushed is not known."""
+
+
+class Undecryptable(Damaged):
+    """An encrypted payload cannot be opened: its key is not in the key store, its master key is missing, or its bytes were changed."""
 
 
 class UnreadableRecord(Damaged):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, Self
 
 from headwater.journal.action import ActionRecord, Append, Delete, Mark, Purge
@@ -61,7 +61,7 @@ class TailActions:
     def between(self, start: int, end: int) -> Self:
         """Those whose offsets lie in [start, end)."""
         low, high = bisect_left(self.offsets, start), bisect_left(self.offsets, end)
-        part = type(self)()
+        part = type(self).__new__(type(self))  # empty columns would only be thrown away, at every look-up
         part._kind = self._kind[low:high]
         part.offsets, part._first, part._last, part._time = (
             self.offsets[low:high],
@@ -78,6 +78,16 @@ class TailActions:
         self._first += later._first
         self._last += later._last
         self._time += later._time
+
+    def without(self, offsets: Collection[int]) -> Self:
+        """Those that lie at no one of these offsets."""
+        if not len(self.offsets) or not any(offset in self.offsets for offset in offsets):
+            return self
+        part = type(self)()
+        for at, offset in enumerate(self.offsets):
+            if offset not in offsets:
+                part._put(self._kind[at], offset, self._first[at], self._last[at], self._time[at])
+        return part
 
     def unreadable(self) -> int | None:
         """The offset of the first record that cannot be decoded."""
@@ -107,14 +117,14 @@ class TailActions:
             return HeadFold()
         offsets, times = self.offsets, self._time
         return HeadFold(
-            purged=-1 if purged < 0 else offsets[purged],
-            first=None if first < 0 else FirstAppend(offsets[first], firsts[first], times[first]),
-            seq_nr=seq_nr,
-            delete_to=delete_to,
-            capped=capped,
-            offset=offsets[-1],
-            timestamp=times[-1],
-            expiry=None if newest < 0 else Expiry(None, times[newest]),
+            -1 if purged < 0 else offsets[purged],
+            None if first < 0 else FirstAppend(offsets[first], firsts[first], times[first]),
+            seq_nr,
+            delete_to,
+            capped,
+            offsets[-1],
+            times[-1],
+            None if newest < 0 else Expiry(None, times[newest]),
         )
 
     def appends(self, start: int = 0) -> Iterator[AppendPlace]:

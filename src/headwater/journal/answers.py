@@ -13,12 +13,14 @@ SeqNr = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ShownJournals(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic of journals. `writers`: `owner`, headwater numbers events; `shared`, others write, too, and events bring their numbers."""
+    """A topic of journals. `writers`: `owner`, headwater numbers events; `shared`, others write, too, and events bring their numbers.
+    `cipher`: encrypts the payloads of its events; None: they are clear."""
 
     topic: str
     partitions: Count
     writers: Writers
     generation: str = ""
+    cipher: str | None = None
     created: bool = False
     dry_run: bool = False
 
@@ -46,7 +48,7 @@ class JournalPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic of journals and its partitions."""
+    """A topic of journals and its partitions. `cipher`: encrypts the payloads of its events; None: they are clear."""
 
     topic: str
     writers: Writers
@@ -54,6 +56,7 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     lag: Count
     partitions: list[JournalPartitionStatus]
+    cipher: str | None = None
 
 
 class ShownPointer(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,10 +151,46 @@ class TrailRecord(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class ShownSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot. `seq_nr`: the event up to which it holds. `record_id`: of the journal's life. `payload`: null in a list; JSON as it was
+    given, text, or {"$binary": base64}, as `payload_type` says."""
+
+    seq_nr: SeqNr
+    timestamp: str | int | None
+    payload_type: str
+    offset: Count
+    origin: str | None = None
+    version: str | None = None
+    record_id: str | None = None
+    payload: Any = None
+
+
+class SnapshotsFound(msgspec.Struct, frozen=True, kw_only=True):
+    """Snapshots of a journal, the newest first."""
+
+    items: list[ShownSnapshot]
+
+
+class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a snapshot lies in the topic of snapshots."""
+
+    seq_nr: SeqNr
+    partition: Count
+    offset: Count
+
+
+class DeletedSnapshots(msgspec.Struct, frozen=True, kw_only=True):
+    """How many snapshots are deleted. 0: none was there, and nothing was written."""
+
+    deleted: Count
+    dry_run: bool = False
+
+
 class JournalTrail(msgspec.Struct, frozen=True, kw_only=True):
     """A journal on its way: the newest records that the log keeps, the head in the store, and the head that readers see.
 
-    `lag`: records of the partition that are not copied. `rows`: events in the store, from the stored head's life.
+    `lag`: records of the partition that are not copied. `rows`: events in the store, from the stored head's life. `snapshots`: as readers
+    find them, without payloads.
     """
 
     id: str
@@ -164,3 +203,4 @@ class JournalTrail(msgspec.Struct, frozen=True, kw_only=True):
     head: ShownHead | None
     rows: Count
     records: list[TrailRecord]
+    snapshots: list[ShownSnapshot] = []

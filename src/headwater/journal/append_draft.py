@@ -12,9 +12,12 @@ import msgspec
 from headwater.core.errors import BadInput
 from headwater.core.units import Duration
 from headwater.journal.action import Append, PayloadMetadata
+from headwater.journal.envelope import MARK
 from headwater.journal.event import MAX_SEQ_NR, RESERVED, Event, NumberedEvent, Payload, PayloadKind, check_seq_nr
 from headwater.journal.event_bodies import encode_events
 from headwater.journal.expire_after import check_expire_after
+from headwater.journal.json_body import EventJson
+from headwater.journal.json_body import payload_of as written_payload
 from headwater.journal.json_text import check_json
 from headwater.journal.names import key_of
 from headwater.journal.wire import write_record
@@ -22,6 +25,7 @@ from headwater.log.record import Header, Record
 from headwater.wire import json
 
 _TEXT = msgspec.json.Encoder().encode
+_EVENT = msgspec.json.Decoder(EventJson)
 _OTHERS = (str, bytes, bytearray, memoryview, Event)  # payloads that are no JSON, and events of their own
 _MOST_EVENTS = 100_000  # of one Append
 _DEEP = 512  # bytes of JSON below which nothing is nested too deep to be read again
@@ -75,6 +79,20 @@ class AppendDraft:
         action = Append(numbers[0], numbers[-1], kind, metadata.origin, metadata.version, metadata.header)
         return write_record(self.id, action, value=body, headers=self._headers, own=own)
 
+    def numbers(self, first: int) -> Sequence[int]:
+        """The numbers of the events: those that they brought, or from `first` on."""
+        return self._numbers or range(first, first + self.count)
+
+    def payloads(self) -> list[tuple[Payload, tuple[str, ...]]]:
+        """The payloads with their tags, for those who encrypt them."""
+        if self._json is None:
+            return self._events
+        return [_read_ending(ending) for ending in self._json]
+
+    def about(self) -> tuple[PayloadMetadata, bytes | None, tuple[tuple[str, str], ...]]:
+        """The metadata of the body, that of the header, and the user's headers."""
+        return self._metadata.payload, self._metadata.header, self._headers
+
     def digest(self, expected: int | None) -> str:
         """A hash of what is asked, for idempotency keys: two requests with one hash ask the same."""
         parts = self._json if self._json is not None else [b"%d" % p.kind + p.data + _TEXT(t) for p, t in self._events]
@@ -103,10 +121,15 @@ class PlainDraft:
 
     def record(self, first: int, ending: bytes, own: tuple[Header, ...] = ()) -> Record:
         action = b'{"append":{"range":{"from":%d,"to":%d}%b' % (first, first, ending)
-        return Record(self.key, b'{"events":[{"seqNr":%d%b],"metadata":{}}' % (first, self._ending), ((RESERVED, action), *own))
+        headers = ((RESERVED, action), *own) if own else ((RESERVED, action),)
+        return Record(self.key, b'{"events":[{"seqNr":%d%b],"metadata":{}}' % (first, self._ending), headers)
+
+    def payload(self) -> bytes:
+        """The JSON of the payload, for those who encrypt it."""
+        return self._ending[len(_PLAIN) : -1]
 
     def digest(self, expected: int | None) -> str:
-        return AppendDraft(self.id, [Event(msgspec.Raw(self._ending[len(_PLAIN) : -1]))], headers=None, metadata=_NOTHING).digest(expected)
+        return AppendDraft(self.id, [Event(msgspec.Raw(self.payload()))], headers=None, metadata=_NOTHING).digest(expected)
 
 
 _PLAIN = b',"tags":[],"payloadType":"json","payload":'
@@ -185,7 +208,10 @@ def payload_of(given: object) -> Payload:
         except UnicodeEncodeError:
             raise BadInput("A payload holds half of a character.", hint="Give whole characters, or bytes.") from None
     if isinstance(given, bytes | bytearray | memoryview):
-        return Payload(PayloadKind.BINARY, bytes(given))
+        data = bytes(given)
+        if data.startswith(MARK):
+            raise BadInput("A payload begins with the bytes that mark encrypted ones.", hint="Put a byte of your own before it.")
+        return Payload(PayloadKind.BINARY, data)
     return Payload(PayloadKind.JSON, _json(given, "payload"))
 
 
@@ -196,6 +222,14 @@ def _ending(event: Event) -> bytes:
     if type(payload) is str:
         return b',"tags":%b,"payloadType":"text","payload":%b}' % (tags, _TEXT(payload_of(payload).data.decode()))
     return b',"tags":%b,"payloadType":"json","payload":%b}' % (tags, _json(payload, "payload"))
+
+
+def _read_ending(ending: bytes) -> tuple[Payload, tuple[str, ...]]:
+    """The payload and the tags of the JSON that `_ending` made."""
+    event = _EVENT.decode(b'{"seqNr":1' + ending)
+    payload = written_payload(event)
+    assert payload is not None
+    return payload, event.tags
 
 
 def _json(value: object, what: str) -> bytes:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from headwater.core.errors import Conflict, Differs
-from headwater.journal.change import EventRow, PartitionChange, Pointer
+from headwater.journal.change import EventRow, PartitionChange, Pointer, RangeChange
 from headwater.journal.head import Head, applied
+from headwater.journal.tally import CopyTally
 
 
 class JournalUpdate(msgspec.Struct, frozen=True, gc=False):
@@ -31,11 +32,16 @@ class JournalUpdate(msgspec.Struct, frozen=True, gc=False):
         return self.head is not self.stored or bool(self.rows)
 
 
-def journal_updates(change: PartitionChange, heads: Mapping[str, Head], *, segment_size: int) -> Iterator[JournalUpdate]:
-    """One update for each journal of the change. `heads`: those stored at the change's start. `segment_size`: of new journals."""
+def journal_updates(
+    change: PartitionChange, heads: Mapping[str, Head], *, segment_size: int, tally: CopyTally | None = None
+) -> Iterator[JournalUpdate]:
+    """One update for each journal of the change. `heads`: those stored at the change's start. `segment_size`: of new journals. `tally`:
+    counts the Appends that do not follow the stored ones."""
     partition, generation = change.partition, change.generation
     for journal in change.journals:
         stored, fold = heads.get(journal.id), journal.fold
+        if tally is not None and stored is not None and fold.first is not None and fold.purged < 0:
+            tally.count(fold.first.seq_nr, stored.last)
         head = applied(fold, stored, partition=partition, generation=generation, segment_size=segment_size)
         if head is None:
             yield JournalUpdate(journal.id, stored, None, (), 0, stored is not None)
@@ -48,7 +54,7 @@ def journal_updates(change: PartitionChange, heads: Mapping[str, Head], *, segme
         yield JournalUpdate(journal.id, stored, head, rows, delete_to, purges)
 
 
-def due(change: PartitionChange, pointer: Pointer) -> bool:
+def due(change: RangeChange, pointer: Pointer) -> bool:
     """Whether a change is to be applied to a store with this pointer; False: it is applied already.
 
     Errors: `Differs` for a change of another generation, `Conflict` for one that leaves a gap or that is applied in part.

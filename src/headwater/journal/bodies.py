@@ -144,9 +144,13 @@ def payload_in(raw: msgspec.Raw) -> Any:
 
 def _sent(given: Any) -> EventBody:
     event = given if isinstance(given, Event) else Event(given)
-    payload = event.payload
+    return EventBody(payload=raw_payload(event.payload), seq_nr=event.seq_nr, tags=list(event.tags))
+
+
+def raw_payload(payload: Any) -> msgspec.Raw:
+    """A payload as the JSON that `payload_in` reads."""
     shown = show_bytes(bytes(payload), "binary") if isinstance(payload, bytes | bytearray | memoryview) else payload
-    return EventBody(payload=msgspec.Raw(json.encode(shown)), seq_nr=event.seq_nr, tags=list(event.tags))
+    return msgspec.Raw(json.encode(shown))
 
 
 def _raw(value: Any) -> msgspec.Raw | msgspec.UnsetType:

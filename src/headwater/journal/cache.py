@@ -100,6 +100,26 @@ class HeadCache:
             self.end = end
             self._trim()
 
+    @property
+    def skims(self) -> bool:
+        """Whether `skim` is worth its time: it keeps where the actions lie, and their journals are found by that."""
+        return bool(self._limits.offsets) and not self._claimed
+
+    def skim(self, keys: Sequence[bytes | None], offsets: Sequence[int], end: int) -> None:
+        """Take the records of [self.end, end) by their keys alone, without decoding them. Look-ups then read the records of their
+        journals. Not where records count by their claims."""
+        with self._mutex:
+            if end <= self.end:
+                return
+            add, begin = self._index.add, self.end
+            for key, offset in zip(keys, offsets, strict=True):
+                if key is not None and offset >= begin:
+                    add(key, offset)
+            self._entries.clear()  # what they lack is only in the index
+            self._records.clear()
+            self._bytes = self._actions = 0
+            self._since = self.end = end
+
     def _add(self, record: Record, offset: int) -> None:
         if not self._epochs.admits(record) or record.key is None:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.core.errors import (
+    Conflict,
     Damaged,
     Differs,
     DiskFull,
@@ -25,6 +26,31 @@ _RECORD = f"{_TOPIC}/dead/{{partition}}/{{offset}}"
 _KNOWN = (UnknownJournal, Damaged, Unavailable)
 _CHANGES = (*_KNOWN, NotOwner, DiskFull, LogGap)
 
+STATS = Operation(
+    part="journal",
+    name="stats",
+    method="GET",
+    path=f"{_TOPIC}/stats",
+    request=JournalsRequest,
+    answer=care.TopicStats,
+    role=Role.READER,
+    patience=None,
+    says="Count what the log keeps and what the copy holds of a topic's journals, by partition, and how far the copy is behind.",
+    errors=(*_KNOWN, Conflict),
+)
+FORKS = Operation(
+    part="journal",
+    name="forks",
+    method="POST",
+    path=f"{_TOPIC}/forks",
+    request=JournalsRequest,
+    answer=care.ForkReport,
+    kind="job",
+    role=Role.READER,
+    patience=None,
+    says="Numbers of journals that several events have, as two writers make them, in the copy of a topic.",
+    errors=(*_KNOWN, Conflict),
+)
 VERIFY = Operation(
     part="journal",
     name="verify",
@@ -38,6 +64,20 @@ VERIFY = Operation(
     says="Compare the copy of a topic's journals with what the log says up to the copy's pointers.",
     errors=(*_KNOWN, Differs, LogGap, UnreadableRecord),
 )
+BASE = Operation(
+    part="journal",
+    name="base",
+    method="POST",
+    path=f"{_TOPIC}/base",
+    request=care.WriteBase,
+    answer=care.WrittenBase,
+    kind="job",
+    role=Role.OPERATOR,
+    changes=True,
+    patience=None,
+    says="Verify the copy of a topic's journals, and keep it as the base from which `rebuild` begins once the log is deleted.",
+    errors=(*_KNOWN, Differs, DiskFull, LogGap, UnreadableRecord),
+)
 REBUILD = Operation(
     part="journal",
     name="rebuild",
@@ -47,7 +87,8 @@ REBUILD = Operation(
     answer=care.RebuiltCopy,
     role=Role.OPERATOR,
     changes=True,
-    says="Let the replicator make the copy of a topic's journals anew, from the beginning of the log. Reads stay right meanwhile.",
+    says="Let the replicator make the copy of a topic's journals anew, from the beginning of the log or from its base. Reads stay right "
+    "meanwhile.",
     errors=_CHANGES,
 )
 EXPIRE = Operation(
@@ -109,4 +150,4 @@ DEAD_RETRY = Operation(
     says="Count a record again that can be decoded by now. The copy of its partition is made anew.",
     errors=(*_CHANGES, NotFound, UnknownPartition, UnreadableRecord),
 )
-CARE = (VERIFY, REBUILD, EXPIRE, DEAD, DEAD_SHOW, DEAD_QUARANTINE, DEAD_RETRY)
+CARE = (STATS, FORKS, VERIFY, BASE, REBUILD, EXPIRE, DEAD, DEAD_SHOW, DEAD_QUARANTINE, DEAD_RETRY)

@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.journal.requests import JournalsRequest
-from headwater.wire.operation import DryRun, Reason, described
+from headwater.wire.operation import DryRun, Reason, described, placed
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -32,6 +32,7 @@ class DeadPlace(JournalsRequest, frozen=True, kw_only=True):
 
     partition: Annotated[int, described("The partition.", least=0)]
     offset: Annotated[int, described("The offset of the record.", least=0)]
+    snapshots: Annotated[bool, placed("query", "true: a record of the topic of snapshots.")] = False
 
     def check(self) -> None:
         super().check()
@@ -64,6 +65,7 @@ class VerifiedCopy(msgspec.Struct, frozen=True, kw_only=True):
     records: Count
     journals: Count
     events: Count
+    snapshots: Count = 0
 
 
 class RebuiltCopy(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,79 @@ class RebuiltCopy(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: Count
     records: Count
+    dry_run: bool = False
+
+
+class ShownPartitionStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition of journals, counted. `records`, `log_bytes`: what the log keeps of it; no bytes on Kafka.
+
+    The rest is of its copy: `journals`, `events`, `payload_bytes`; `forks`, events of a number that an earlier event has; `gaps`, places at
+    which numbers are left out; `deleted`, numbers that Deletes have removed; `expired`, journals whose day has come; `lag` and
+    `lag_seconds`, the records that it lacks and the age of the oldest one.
+    """
+
+    partition: Count
+    records: Count
+    log_bytes: Count | None
+    journals: Count
+    events: Count
+    payload_bytes: Count
+    forks: Count
+    gaps: Count
+    deleted: Count
+    expired: Count
+    lag: Count
+    lag_seconds: float
+
+
+class TopicStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic of journals, counted. `engine`: where the replicator's last round ran, `here` or on `spark`; null where none is known."""
+
+    topic: str
+    store: str
+    engine: str | None
+    partitions: list[ShownPartitionStats]
+
+
+class ShownFork(msgspec.Struct, frozen=True, kw_only=True):
+    """A number of a journal that several events have. `offsets`: of their records; reads give the one that `journal.duplicates` says."""
+
+    id: str
+    seq_nr: Count
+    partition: Count
+    offsets: list[Count]
+
+
+class ForkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The forks in a topic's copy, the first thousand by partition, id and number. `more`: there are others."""
+
+    topic: str
+    forks: list[ShownFork]
+    more: bool = False
+
+
+class WriteBase(JournalsRequest, frozen=True, kw_only=True):
+    """A topic."""
+
+    dry_run: DryRun = False
+
+
+class ShownBase(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of a partition. `pointer`: the last record that it holds, -1 for a partition of which nothing is copied: it gets none.
+    `bytes`: of its file, 0 in a dry run."""
+
+    partition: Count
+    pointer: int
+    journals: Count
+    events: Count
+    bytes: Count
+
+
+class WrittenBase(msgspec.Struct, frozen=True, kw_only=True):
+    """The bases of a topic's partitions, each verified against the log."""
+
+    topic: str
+    partitions: list[ShownBase]
     dry_run: bool = False
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadInput
 from headwater.journal.cassandra_partition import CassandraPartitionStore
+from headwater.journal.cassandra_rings import CassandraRingStore
 from headwater.journal.cassandra_view import CassandraTables
+from headwater.journal.names import SNAPSHOTS
 from headwater.journal.store import JournalStore
 from headwater.log.record import check_topic_name
 from headwater.store.cassandra.keyspace import Keyspace
@@ -30,21 +32,33 @@ class CassandraJournalStore(JournalStore):
     def __init__(
         self, keyspace: Keyspace, *, requests: Requests | None = None, clock: Clock | None = None, segment_size: int = 10_000
     ) -> None:
-        self._keyspace, self._clock, self._segment_size = keyspace, clock or SystemClock(), segment_size
+        self.keyspace, self._clock, self._segment_size = keyspace, clock or SystemClock(), segment_size
         keyspace.migrate(TABLES)
         self._tables = CassandraTables(requests or Requests(keyspace, clock=self._clock), _STATEMENTS, older=True)
         self._tables.older = self._older()
 
     def topics(self) -> list[str]:
-        return sorted({topic for topic, offset in self._tables.rows("pointers") if offset is not None and offset >= 0})
+        pointers = self._tables.rows("pointers")
+        return sorted({topic for topic, offset in pointers if offset is not None and offset >= 0 and not topic.startswith(SNAPSHOTS)})
 
     def partition(self, topic: str, partition: int, generation: str, *, create: bool = True) -> CassandraPartitionStore | None:
         """As `JournalStore.partition`. Errors: `BadInput` for what is no name of a topic."""
         check_topic_name(topic)
         if partition < 0:
             raise BadInput(f"{topic} has no partition {partition}.", hint="Partitions are numbered from 0.")
-        self._keyspace.check_open()
+        self.keyspace.check_open()
         found = CassandraPartitionStore(topic, partition, generation, self._tables, clock=self._clock, segment_size=self._segment_size)
+        if not create:
+            position = found.position()
+            if not position.there and position.note is None:
+                return None
+        return found
+
+    def snapshots(self, topic: str, partition: int, generation: str, *, create: bool = True) -> CassandraRingStore | None:
+        """As `JournalStore.snapshots`. Errors: as `partition`."""
+        check_topic_name(topic)
+        self.keyspace.check_open()
+        found = CassandraRingStore(topic, partition, generation, self._tables, clock=self._clock)
         if not create:
             position = found.position()
             if not position.there and position.note is None:
@@ -64,7 +78,7 @@ class CassandraJournalStore(JournalStore):
         return before
 
     def close(self) -> None:
-        self._keyspace.close()
+        self.keyspace.close()
 
     def _older(self) -> bool:
         """Whether heads may lie in one of 100 segments. Where the table was empty at first, none does: nobody writes there any more."""

@@ -5,7 +5,7 @@ The steps of a change; each waits for the one before.
   2. Journals that are purged: their heads hide all events, their segments go, their heads go.
   3. Rows that come.
   4. Heads. Each carries what it was at the pointer.
-  5. Rows that are deleted go.
+  5. Rows that are deleted go, and the snapshots of journals that are purged.
   6. The pointer moves.
 A reader that finds heads ahead of the pointer takes them as they were. A process that finds an unfinished change applies it again from the
 heads as they were, so every step may be repeated. All writes have the time base + offset of the record that they follow from: those of a
@@ -22,20 +22,27 @@ from typing import Any
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Conflict, Damaged
+from headwater.core.errors import Conflict, Damaged, Unsupported
 from headwater.journal.apply import JournalUpdate, check_generation, due, journal_updates
 from headwater.journal.cassandra_note import PartitionNote, decode_note, encode_note, note_key
+from headwater.journal.cassandra_ring_rows import purge_writes
 from headwater.journal.cassandra_rows import StoredHead, before_of, head_values, row_values, same_life
 from headwater.journal.cassandra_view import HEAD_SEGMENTS, CassandraPartitionView, CassandraTables
 from headwater.journal.change import EventRow, PartitionChange, Pointer
+from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import Head
+from headwater.journal.places import moved_here
 from headwater.journal.segment_jumps import Jumps, jumps_after, segments_between
+from headwater.journal.snapshot_fold import SnapshotsChange
 from headwater.journal.store import PartitionStore, PartitionView, head_segment, segment_of
+from headwater.journal.tally import CopyTally
 
 _BATCH_ROWS = 100
 _BATCH_BYTES = 64 << 10
-_MARGIN_US = 1_000_000  # by which kafka-journal's clock may be ahead of ours
+MARGIN_US = 1_000_000
+"""By which kafka-journal's clock may be ahead of ours."""
 _ORIGIN = "headwater"
+_no_jumps: Jumps = ()
 
 
 class CopyPosition(msgspec.Struct, frozen=True):
@@ -87,8 +94,15 @@ class CassandraPartitionStore(PartitionStore):
         check_generation(position.pointer, self.topic, self.partition, self.generation)
         yield CassandraPartitionView(self._tables, self.topic, self.partition, position.pointer, clearing=position.clearing)
 
-    def apply(self, change: PartitionChange) -> bool:
+    def apply(self, change: PartitionChange, tally: CopyTally | None = None) -> bool:
         """As `PartitionStore.apply`. Errors: also `Conflict` for a range that ends before one that was begun and never finished."""
+        grew = len(change.counts) > 1
+        if grew and any(moved_here(journal.id.encode(), change.counts, self.partition) for journal in change.journals):
+            raise Unsupported(
+                f"{self.topic} grew, and journals with records in an older partition go on in partition {self.partition}: "
+                "a row of Cassandra's `metajournal` holds the head of one partition alone.",
+                hint="Reads stay right, from the log. Export the topic, and import it into one with enough partitions from the start.",
+            )
         position = self.position()
         pointer = position.pointer
         if not due(change, pointer):
@@ -102,26 +116,26 @@ class CassandraPartitionStore(PartitionStore):
                 f"A change of {self.topic}/{self.partition} up to offset {pointer.begun - 1} was begun and never finished.",
                 hint=f"Plan the range anew from {pointer.offset + 1} to {pointer.begun} or further.",
             )
-        note = self._begin(change, position)
+        note = self.begin(change, position, changes=bool(change.journals))
         if change.journals:
-            self._apply_journals(change, note, pointer, again=pointer.begun >= 0)
-        self._move_pointer(change.end - 1, note, position)
+            self._apply_journals(change, note, pointer, tally, again=pointer.begun >= 0)
+        self.move_pointer(change.end - 1, note, position)
         return True
 
     def checkpoint(self) -> Pointer:
         """A quorum has synced what it acknowledged, as far as the nodes' `commitlog_sync` says so."""
         return self.pointer()
 
-    def clear(self) -> None:
-        """As `PartitionStore.clear`. It reads all heads of the topic."""
+    def clear(self, offset: int = -1) -> None:
+        """As `CopyStore.clear`. It reads all heads of the topic."""
         tables, position = self._tables, self.position()
         note, now = position.note, self._clock.now_ms() * 1000
         # Later than every write so far, and earlier than every write to come.
-        time = max(now, position.written + _MARGIN_US if position.there else 0)
+        time = max(now, position.written + MARGIN_US if position.there else 0)
         if note is not None:
             time = max(time, note.base + max(position.pointer.offset + 1, note.begun, 0) + 1)
-        cleared = PartitionNote(self.generation, time + 1)
-        self._write_note(msgspec.structs.replace(cleared, clearing=True), time)
+        cleared = PartitionNote(self.generation, time + 1 - max(offset, 0))
+        self.write_note(msgspec.structs.replace(cleared, clearing=True), time)
         tables.requests.write([tables.bound("delete_pointer", time, self.topic, self.partition)])
         view = CassandraPartitionView(tables, self.topic, self.partition, Pointer(-1), clearing=False)
         after: str | None = None
@@ -129,26 +143,60 @@ class CassandraPartitionStore(PartitionStore):
             heads = tables.heads(self.topic, ids)
             tables.requests.write(request for id, stored in heads.items() for request in self._journal_gone(id, stored, time))
             after = ids[-1]
-        self._write_note(cleared, time + 1)
+        self.write_note(cleared, time + 1)
+        if offset >= 0:
+            self.move_pointer(offset, cleared, self.position())
+
+    def restore(self, base: PartitionView) -> None:
+        """As `PartitionStore.restore`. The pointer is written last: until then nothing that is here counts."""
+        self.clear()
+        note = self.position().note
+        assert note is not None
+        write, pointer, after = self._tables.requests.write, base.pointer, None
+        while page := base.heads(after, 100):
+            for id, head in page:
+                head = msgspec.structs.replace(head, segment_size=self._segment_size)
+                jumps, last, times = _no_jumps, head.deleted, set[int]()
+                for rows in base.rows(id, msgspec.structs.replace(head, seq_nr=MAX_SEQ_NR), 1):
+                    kept, number = [], last
+                    for row in rows:  # of one number and millisecond the first, as changes leave them
+                        times = times if row.seq_nr == number else set()
+                        number = row.seq_nr
+                        if row.timestamp not in times:
+                            times.add(row.timestamp)
+                            kept.append(row)
+                    update = JournalUpdate(id, None, head, tuple(kept))
+                    write(self._row_batches(update, note.base))
+                    jumps, last = jumps_after(jumps, head.segment_size, last, [row.seq_nr for row in rows]), rows[-1].seq_nr
+                jumps = jumps_after(jumps, head.segment_size, last, [head.seq_nr])
+                write([self._head_write(JournalUpdate(id, None, head, ()), None, jumps, -1, note.base + head.offset)])
+            after = page[-1][0]
+        begun = note.begin(pointer.offset + 1, pointer.epoch)
+        self.write_note(begun, note.base + pointer.offset + 1)
+        self.move_pointer(pointer.offset, begun, CopyPosition(Pointer(-1), begun, there=False))
 
     # -- the steps of a change --------------------------------------------------------------------------------
 
-    def _begin(self, change: PartitionChange, position: CopyPosition) -> PartitionNote:
+    def begin(self, change: PartitionChange | SnapshotsChange, position: CopyPosition, *, changes: bool) -> PartitionNote:
+        """Note which range is begun, where it `changes` rows."""
         note = position.note
         if note is None:
             # The first record that is ours is written at this moment's time: kafka-journal's writes before and after it sort around.
-            now = max(self._clock.now_ms() * 1000, position.written + _MARGIN_US if position.there else 0)
+            now = max(self._clock.now_ms() * 1000, position.written + MARGIN_US if position.there else 0)
             note = PartitionNote(change.generation, now - change.start)
         begun = note.begin(change.end, change.epoch)
-        if change.journals or position.note is None or begun.epochs != note.epochs:
-            self._write_note(begun, begun.base + change.end)
+        if changes or position.note is None or begun.epochs != note.epochs:
+            self.write_note(begun, begun.base + change.end)
         return begun
 
-    def _apply_journals(self, change: PartitionChange, note: PartitionNote, pointer: Pointer, *, again: bool) -> None:
+    def _apply_journals(
+        self, change: PartitionChange, note: PartitionNote, pointer: Pointer, tally: CopyTally | None, *, again: bool
+    ) -> None:
         tables, base = self._tables, note.base
         stored = tables.heads(self.topic, [journal.id for journal in change.journals])
         heads = {id: head for id, raw in stored.items() if (head := raw.at(pointer.offset, self.partition)) is not None}
-        updates = [update for update in journal_updates(change, heads, segment_size=self._segment_size) if update.changed]
+        found = journal_updates(change, heads, segment_size=self._segment_size, tally=tally)
+        updates = [update for update in found if update.changed]
         folds = {journal.id: journal.fold for journal in change.journals}
         jumps = {update.id: _jumps(update, update.head, stored.get(update.id)) for update in updates if update.head is not None}
         write = tables.requests.write
@@ -174,6 +222,8 @@ class CassandraPartitionStore(PartitionStore):
             if update.delete_to and update.stored is not None
             for request in self._deletions(update, update.stored, jumps[update.id], base + folds[update.id].offset)
         )
+        purges = {id: fold.purged for id, fold in folds.items() if fold.purged >= 0}
+        write(purge_writes(tables, self.topic, purges))
 
     def _purge_intent(self, id: str, raw: StoredHead, time: int) -> Any:
         """Hide all events before the first segment goes, as kafka-journal does: its readers see a journal that is deleted, not half."""
@@ -264,7 +314,8 @@ class CassandraPartitionStore(PartitionStore):
             yield self._tables.bound("delete_segment", time, id, self.topic, segment)
         yield self._tables.bound("delete_head", time, self.topic, raw.segment, id)
 
-    def _move_pointer(self, offset: int, note: PartitionNote, position: CopyPosition) -> None:
+    def move_pointer(self, offset: int, note: PartitionNote, position: CopyPosition) -> None:
+        """Set the pointer."""
         now, time = self._clock.now_ms(), note.base + offset
         if position.there:
             request = self._tables.bound("move_pointer", time, offset, now, self.topic, self.partition)
@@ -272,7 +323,8 @@ class CassandraPartitionStore(PartitionStore):
             request = self._tables.bound("insert_pointer", self.topic, self.partition, offset, now, now, time)
         self._tables.requests.write([request])
 
-    def _write_note(self, note: PartitionNote, time: int) -> None:
+    def write_note(self, note: PartitionNote, time: int) -> None:
+        """Write the note, at a time."""
         key = note_key(self.topic, self.partition)
         request = self._tables.bound("set_note", key, encode_note(note), self._clock.now_ms(), _ORIGIN, time)
         self._tables.requests.write([request])

@@ -153,8 +153,6 @@ def head_values(
 def row_values(topic: str, id: str, head: Head, row: EventRow, base: int) -> Sequence[object]:
     """The values of the statement `insert_row`. Columns without a value are left out: a null would be kept as a deletion."""
     unset = _unset()
-    payload = row.payload
-    binary = payload is not None and payload.kind is PayloadKind.BINARY
     return (
         id,
         topic,
@@ -168,9 +166,7 @@ def row_values(topic: str, id: str, head: Head, row: EventRow, base: int) -> Seq
         unset if head.record_id is None else head.record_id,
         set(row.tags) if row.tags else unset,
         row.metadata,
-        KIND_NAMES[payload.kind] if payload else unset,
-        payload.data.decode() if payload and not binary else unset,
-        payload.data if payload and binary else unset,
+        *payload_columns(row.payload, unset),
         dict(row.headers) if row.headers else unset,
         base + row.offset,
     )
@@ -179,13 +175,7 @@ def row_values(topic: str, id: str, head: Head, row: EventRow, base: int) -> Seq
 def event_row(columns: Row) -> EventRow:
     """An event from the columns of the statement `rows`. Errors: `Damaged` for a type of payload that nobody writes."""
     seq_nr, timestamp, partition, offset, origin, version, record_id, tags, metadata, kind, text, binary, headers = columns
-    payload: Payload | None = None
-    if kind is not None:
-        if kind not in _KINDS:
-            raise Damaged(
-                f"The event {seq_nr} has a payload of the type {kind!r}.", hint="Copy the topic anew: `headwater journal rebuild`."
-            )
-        payload = Payload(_KINDS[kind], (binary or b"") if kind == "binary" else (text or "").encode())
+    payload = None if kind is None else payload_of_columns(kind, text, binary, f"The event {seq_nr}")
     return EventRow(
         seq_nr,
         timestamp,
@@ -199,6 +189,22 @@ def event_row(columns: Row) -> EventRow:
         payload,
         tuple(headers.items()) if headers else (),
     )
+
+
+def payload_columns(payload: Payload | None, missing: object) -> tuple[object, object, object]:
+    """The columns `payload_type`, `payload_txt` and `payload_bin`. `missing`: what stands for no value."""
+    if payload is None:
+        return missing, missing, missing
+    if payload.kind is PayloadKind.BINARY:
+        return KIND_NAMES[payload.kind], missing, payload.data
+    return KIND_NAMES[payload.kind], payload.data.decode(), missing
+
+
+def payload_of_columns(kind: str, text: str | None, binary: bytes | None, whose: str = "A snapshot") -> Payload:
+    """The payload of these columns. Errors: `Damaged` for a type that nobody writes."""
+    if kind not in _KINDS:
+        raise Damaged(f"{whose} has a payload of the type {kind!r}.", hint="Copy the topic anew: `headwater journal rebuild`.")
+    return Payload(_KINDS[kind], (binary or b"") if kind == "binary" else (text or "").encode())
 
 
 def same_life(record_id: uuid.UUID | None, head: Head) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 
 import msgspec
 
@@ -26,6 +27,11 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+def payload_bytes(rows: Iterable[EventRow]) -> int:
+    """How many bytes the payloads of events have."""
+    return sum(len(row.payload.data) for row in rows if row.payload is not None)
+
+
 class JournalChange(msgspec.Struct, frozen=True, gc=False):
     """What a range changes in one journal. `rows`: the events that it leaves, in the order of the log, of the life that it ends in.
 
@@ -37,7 +43,7 @@ class JournalChange(msgspec.Struct, frozen=True, gc=False):
     rows: tuple[EventRow, ...] = ()
 
 
-class PartitionChange(msgspec.Struct, frozen=True, gc=False):
+class RangeChange(msgspec.Struct, frozen=True, gc=False):
     """What the records [start, end) of a partition change. Applied once, to a store whose pointer is `start - 1`."""
 
     topic: str
@@ -45,9 +51,15 @@ class PartitionChange(msgspec.Struct, frozen=True, gc=False):
     generation: str
     start: int
     end: int
+
+
+class PartitionChange(RangeChange, frozen=True, gc=False):
+    """What a range of a topic of journals changes."""
+
     journals: tuple[JournalChange, ...] = ()
     timestamp: int = 0  # of the newest record, milliseconds
     epoch: int = 0  # of the partition behind the last record (`headwater.log.epochs`)
+    counts: tuple[int, ...] = ()  # of partitions that the topic has had, older ones first, where it grew
 
 
 class Pointer(msgspec.Struct, frozen=True, gc=False):

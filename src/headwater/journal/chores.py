@@ -60,7 +60,8 @@ class Chores:
             try:
                 if self._keep:
                     delete_copied(self._log, self._store, topic, keep=int(self._keep), now=now)
-                self._expire(topic, today)
+                if topic.holds == "journals":
+                    self._expire(topic, today)
             except HeadwaterError as error:
                 logging.getLogger("headwater.journal").warning("%s: %s %s", topic.name, error.message, error.hint)
 

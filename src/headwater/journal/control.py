@@ -114,7 +114,7 @@ class ControlLog:
         if generation != self._generation:
             self._generation, self._next, self._partitions = generation, 0, {}
         found = False
-        for record in _read(self._log, self.name, self._next):
+        for record in read_control(self._log, self.name, self._next):
             assert record.offset is not None
             self._next = record.offset + 1
             if (decision := decision_of(record)) is not None:
@@ -139,7 +139,7 @@ class ControlLog:
     def audit(self) -> Iterator[AuditEntry]:
         """Every decision, oldest first."""
         try:
-            records = list(_read(self._log, self.name, 0))
+            records = list(read_control(self._log, self.name, 0))
         except UnknownTopic:
             return
         for record in records:
@@ -152,7 +152,8 @@ def make_control_topic(log: Log, topic: str) -> None:
     log.create_topic(control_topic(topic), partitions=1, part=PART)
 
 
-def _read(log: Log, topic: str, start: int) -> Iterator[Record]:
+def read_control(log: Log, topic: str, start: int) -> Iterator[Record]:
+    """The records of a control topic from an offset on. Errors: `UnknownTopic`; those of the log."""
     bounds = log.bounds(topic, 0)
     at = max(start, bounds.start)
     while at < bounds.end and (records := log.read(topic, 0, at, limit=_CHUNK)):

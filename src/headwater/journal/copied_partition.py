@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from random import Random
 
 from headwater.core.errors import Differs, HeadwaterError
+from headwater.journal.base import JournalBases
+from headwater.journal.base_copy import restore_base
+from headwater.journal.change import Pointer
 from headwater.journal.control import PartitionControl
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.copies import open_copy
+from headwater.journal.discovery import Holds, JournalTopic
 from headwater.journal.replication_task import PartitionOutcome, PartitionProblem, PartitionTask, gap, problem_of
-from headwater.journal.store import JournalStore
+from headwater.journal.status import PartitionStatus
+from headwater.journal.store import JournalStore, PartitionStore
 from headwater.log import Log, Watching
 
 _SHORTEST = 0.1  # seconds before the first new try, doubled with each
@@ -28,6 +34,8 @@ class CopiedPartition:
         self.problem: PartitionProblem | None = None
         self.note = ""
         """What was done to the copy besides going on: that it was made anew, and why."""
+        self.counts: tuple[int, ...] = ()
+        """The numbers of partitions that the topic has had, where it grew."""
         self.retry_at = 0.0
         self.queued = False
         self._attempts = 0
@@ -63,25 +71,28 @@ class CopiedPartition:
             self.problem, self.retry_at = None, 0.0
         return True
 
-    def prepare(self, log: Log, store: JournalStore) -> None:
+    def prepare(self, log: Log, store: JournalStore, bases: JournalBases | None = None) -> None:
         """Look at the copy before the first round, and after every problem: clear one that is to be made anew, and find its pointer.
 
-        Errors: `LogGap` where the log begins behind the pointer, or behind 0 where the copy is to be made anew; `Differs` where the
-        store holds more than the log.
+        `bases`: from which a copy begins whose log no longer begins at 0. Errors: `LogGap` where the log begins behind the pointer, or
+        behind 0 where the copy is to be made anew and has no base; `Differs` where the store holds more than the log.
         """
         if self._prepared:
             return
-        copy = store.partition(self.topic, self.partition, self.generation)
+        copy = open_copy(store, self._topic, self.partition)
         assert copy is not None
         pointer, bounds = copy.pointer(), log.bounds(self.topic, self.partition)
         if pointer.generation not in ("", self.generation):
-            copy.clear()
+            copy.clear(self._deleted_before(pointer, bounds.start))
             self.note = "The topic was deleted and created again: its copy is made anew."
             pointer = copy.pointer()
         if remake_pending(store, self._topic, self.partition, self._control):
             if bounds.start > 0:
-                raise gap(self.topic, self.partition, 0, bounds.start)
-            copy.clear()
+                if bases is None or not isinstance(copy, PartitionStore):  # snapshots have no base
+                    raise gap(self.topic, self.partition, 0, bounds.start)
+                restore_base(bases, log, self._topic, copy)
+            else:
+                copy.clear()
             decision = f"{self.generation}/{self._control.remade}"
             store.set_setting(ahead_setting(self.topic, self.partition), None)
             store.set_setting(remade_setting(self.topic, self.partition), decision)  # then: a death in between clears it once more
@@ -91,6 +102,12 @@ class CopiedPartition:
             raise gap(self.topic, self.partition, pointer.offset + 1, bounds.start)
         self._check_ahead(store, pointer.offset, bounds.end)
         self.pointer, self._prepared = pointer.offset, True
+
+    def _deleted_before(self, pointer: Pointer, start: int) -> int:
+        """The offset behind which a copy is made anew. Snapshots of an earlier topic of journals count for nothing, and those that the log
+        has deleted are of such a one, as they were copied."""
+        same = self._topic.holds == "snapshots" and pointer.generation.partition(":")[0] == self.generation.partition(":")[0]
+        return min(start - 1, pointer.offset) if same else -1
 
     def _check_ahead(self, store: JournalStore, pointer: int, end: int) -> None:
         """Errors: `Differs` where the store holds more than the log. The store keeps that: once an older log has grown beyond the pointer,
@@ -103,7 +120,8 @@ class CopiedPartition:
             store.set_setting(key, noted)
         raise Differs(
             f"The store has copied {self.topic}/{self.partition} up to offset {pointer}, and the log ended before that, at {end} or below.",
-            hint=f"The log is older than the store. Bring it back, or make the copy anew: `headwater journal rebuild {self.topic}`.",
+            hint="The log is older than the store. Bring it back, or make the copy anew: "
+            f"`headwater journal rebuild {self._topic.journals}`.",
         )
 
     def task(self, most: int) -> PartitionTask | None:
@@ -117,6 +135,8 @@ class CopiedPartition:
             generation=self.generation,
             end=min(end, self.pointer + 1 + most),
             skip=self._control.quarantined,
+            counts=self.counts,
+            holds=self._topic.holds,
         )
 
     def settle(self, outcome: PartitionOutcome, now: float, random: Random) -> None:
@@ -140,15 +160,42 @@ class CopiedPartition:
         return self.problem is None or (not self.problem.poison and now >= self.retry_at)
 
     @property
+    def holds(self) -> Holds:
+        """What its records are."""
+        return self._topic.holds
+
+    @property
     def waits(self) -> bool:
         """Whether it is tried again at `retry_at`."""
         return self.problem is not None and not self.problem.poison
+
+    @property
+    def quarantined(self) -> int:
+        """How many of its records are left out."""
+        return len(self._control.quarantined)
 
     def _hold(self, problem: PartitionProblem, now: float, random: Random) -> None:
         self.problem, self._prepared = problem, problem.poison
         pause = min(_LONGEST, _SHORTEST * 2 ** min(self._attempts, _DOUBLINGS))
         self.retry_at = now + pause * random.uniform(0.5, 1.0)  # so that partitions do not all ask a store again at one moment
         self._attempts += 1
+
+
+def noted_partitions(partitions: Iterable[CopiedPartition]) -> list[PartitionStatus]:
+    """Those that do not simply go on."""
+    return [
+        PartitionStatus(topic=one.topic, partition=one.partition, pointer=one.pointer, problem=one.problem, note=one.note)
+        for one in partitions
+        if one.problem is not None or one.note
+    ]
+
+
+def left_out(partitions: Iterable[CopiedPartition]) -> dict[str, int]:
+    """How many records of each topic are quarantined."""
+    found = Counter[str]()
+    for one in partitions:
+        found[one.topic] += one.quarantined
+    return {topic: count for topic, count in found.items() if count}
 
 
 def remade_setting(topic: str, partition: int) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.errors import BadInput, NotFound, OffsetGone, UnknownPartition, UnreadableRecord
+from headwater.journal.base import JournalBases
 from headwater.journal.claims import has_claims
 from headwater.journal.control import ControlLog, Quarantine, Replay
+from headwater.journal.copies import fold_records, open_copy
 from headwater.journal.discovery import JournalTopic
-from headwater.journal.range_fold import fold_range
+from headwater.journal.names import SNAPSHOTS
 from headwater.journal.replication_task import gap
 from headwater.journal.store import JournalStore
 from headwater.log import Log
@@ -37,7 +39,9 @@ class DeadRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commands(self) -> tuple[str, ...]:
         """What to type next."""
-        place, dead = f"{self.partition} {self.offset}", f"headwater journal dead {self.topic}"
+        place, dead = f"{self.partition} {self.offset}", f"headwater journal dead {self.topic.removeprefix(SNAPSHOTS)}"
+        if self.topic.startswith(SNAPSHOTS):
+            place += " --snapshots"
         if self.quarantined:
             return (f"{dead} show {place}", f"{dead} retry {place}")
         return (f"{dead} show {place}", f"{dead} quarantine {place} --why TEXT")
@@ -58,7 +62,7 @@ def dead_records(log: Log, store: JournalStore, topic: JournalTopic) -> list[Dea
 
     Without a replicator, what lies behind the pointers is read up to the first such record.
     """
-    control = ControlLog(log, topic.name)
+    control = ControlLog(log, topic.journals)
     control.look()
     found = [
         DeadRecord(
@@ -105,7 +109,7 @@ def quarantine(log: Log, topic: JournalTopic, partition: int, offset: int, *, wh
             f"The record at offset {offset} of {topic.name}/{partition} can be decoded; only unreadable records can be left out.",
             hint=f"List what stops the topic with `headwater journal dead {topic.name} list`.",
         )
-    control = ControlLog(log, topic.name)
+    control = ControlLog(log, topic.journals)
     control.look()
     if not dry_run and offset not in control.partition(topic.generation, partition).quarantined:
         control.append(
@@ -114,7 +118,17 @@ def quarantine(log: Log, topic: JournalTopic, partition: int, offset: int, *, wh
     return DeadRecord(topic=topic.name, partition=partition, offset=offset, error=error.message, quarantined=True, why=why.strip(), who=who)
 
 
-def retry(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: str = "", who: str = "", dry_run: bool = False) -> bool:
+def retry(
+    log: Log,
+    topic: JournalTopic,
+    partition: int,
+    offset: int,
+    *,
+    why: str = "",
+    who: str = "",
+    dry_run: bool = False,
+    bases: JournalBases | None = None,
+) -> bool:
     """Count a record again; whether the partition's copy is made anew for it. False: it was never left out, and is read in its turn.
 
     Errors: `UnreadableRecord` where it still cannot be decoded; `LogGap` where the log no longer begins at 0, because the copy could not
@@ -123,12 +137,12 @@ def retry(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: st
     error = _unreadable(topic, partition, _record(log, topic, partition, offset))
     if error is not None:
         raise error
-    control = ControlLog(log, topic.name)
+    control = ControlLog(log, topic.journals)
     control.look()
     if offset not in control.partition(topic.generation, partition).quarantined:
         return False
     start = log.bounds(topic.name, partition).start
-    if start > 0:
+    if start > 0 and (bases is None or bases.usable(log, topic, partition).pointer >= offset):  # a base that has left it out, too
         raise gap(topic.name, partition, 0, start)
     if not dry_run:
         control.append(Replay(generation=topic.generation, partition=partition, offset=offset, why=why, who=who))
@@ -137,13 +151,13 @@ def retry(log: Log, topic: JournalTopic, partition: int, offset: int, *, why: st
 
 def _stop(log: Log, store: JournalStore, topic: JournalTopic, partition: int, skip: tuple[int, ...]) -> UnreadableRecord | None:
     """The first record behind the pointer that cannot be decoded."""
-    copy = store.partition(topic.name, partition, topic.generation, create=False)
+    copy = open_copy(store, topic, partition, create=False)
     pointer = copy.pointer() if copy is not None else None
     known = pointer is not None and pointer.generation in ("", topic.generation)
     bounds = log.bounds(topic.name, partition)
     at = max(pointer.offset + 1 if pointer is not None and known else 0, bounds.start)
     epoch = pointer.epoch if pointer is not None and known else 0
-    claimed = has_claims(log, topic.name)
+    claimed = topic.holds == "journals" and has_claims(log, topic.name)
     while at < bounds.end:
         try:
             records = log.read(topic.name, partition, at, limit=_CHUNK)
@@ -153,17 +167,7 @@ def _stop(log: Log, store: JournalStore, topic: JournalTopic, partition: int, sk
         if not records:
             return None
         end = (records[-1].offset or 0) + 1
-        folded = fold_range(
-            topic=topic.name,
-            partition=partition,
-            generation=topic.generation,
-            start=at,
-            end=end,
-            records=records,
-            epoch=epoch,
-            skip=skip,
-            claimed=claimed,
-        )
+        folded = fold_records(topic, partition, at, end, records, epoch=epoch, skip=skip, claimed=claimed)
         if folded.poison is not None:
             return folded.poison
         at, epoch = end, folded.change.epoch
@@ -185,4 +189,4 @@ def _record(log: Log, topic: JournalTopic, partition: int, offset: int) -> Recor
 
 def _unreadable(topic: JournalTopic, partition: int, record: Record) -> UnreadableRecord | None:
     at = record.offset or 0
-    return fold_range(topic=topic.name, partition=partition, generation=topic.generation, start=at, end=at + 1, records=[record]).poison
+    return fold_records(topic, partition, at, at + 1, [record]).poison

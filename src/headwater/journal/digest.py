@@ -7,8 +7,10 @@ import hashlib
 import msgspec
 
 from headwater.journal.change import EventRow
+from headwater.journal.event import Payload
 from headwater.journal.head import Head
-from headwater.journal.store import PartitionView
+from headwater.journal.snapshot import Snapshot
+from headwater.journal.store import PartitionView, RingView
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -30,6 +32,33 @@ def digest(view: PartitionView) -> str:
                     hashed.update(_encode(row_content(row)))
         after = page[-1][0]
     return hashed.hexdigest()
+
+
+def ring_digest(view: RingView) -> str:
+    """SHA-256, in hex, of the pointer of snapshots and all rings, in the order of ids and slots."""
+    hashed = hashlib.sha256(_encode(("pointer", view.pointer.offset, view.pointer.generation)))
+    after: str | None = None
+    while ids := view.ids(after):
+        for id in ids:
+            for slot, one in sorted(view.ring(id).slots.items()):
+                hashed.update(_encode((id, slot, *snapshot_content(one, view.payload(id, slot, one)))))
+        after = ids[-1]
+    return hashed.hexdigest()
+
+
+def snapshot_content(snapshot: Snapshot, payload: Payload) -> tuple[object, ...]:
+    """What of a snapshot must be equal in two stores."""
+    return (
+        snapshot.seq_nr,
+        snapshot.timestamp,
+        snapshot.offset,
+        snapshot.at,
+        snapshot.record_id,
+        snapshot.origin,
+        snapshot.version,
+        payload.kind,
+        payload.data,
+    )
 
 
 def head_content(id: str, head: Head) -> tuple[object, ...]:

@@ -43,21 +43,22 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
 
     def value(self) -> Any:
         """What users see: bytes, text, or the JSON value. Errors: `BadInput` for what is no JSON."""
-        if self.kind is PayloadKind.BINARY:
+        kind = self.kind
+        if kind is _BINARY:
             return self.data
-        if self.kind is PayloadKind.TEXT:
+        if kind is _TEXT:
             return self.data.decode()
         try:
-            return _value(self.data)
+            try:
+                return _decode(self.data)
+            except msgspec.ValidationError:  # JSON, with a number that neither an int nor a float of Python holds
+                return json.loads(self.data, parse_float=_fraction, parse_int=_whole)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise BadInput(f"The payload is no JSON: {error}.", hint="Read it as bytes: payload.data.") from error
 
 
-def _value(text: bytes) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.ValidationError:  # JSON, with a number that neither an int nor a float of Python holds
-        return json.loads(text, parse_float=_fraction, parse_int=_whole)
+_BINARY, _TEXT = PayloadKind.BINARY, PayloadKind.TEXT  # looked up once: members of an enum are slow to find
+_decode = msgspec.json.Decoder().decode
 
 
 def _fraction(text: str) -> float | Decimal:

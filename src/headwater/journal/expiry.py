@@ -17,9 +17,11 @@ from headwater.core.errors import BadBounds, NotOwner
 from headwater.journal.action import Purge
 from headwater.journal.claims import has_claims
 from headwater.journal.control import PART, ControlLog
+from headwater.journal.counts import partition_counts
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.head import EMPTY, Head, HeadFold, applied
 from headwater.journal.names import key_of
+from headwater.journal.places import places_of
 from headwater.journal.range_fold import fold_range
 from headwater.journal.store import JournalStore
 from headwater.journal.wire import write_record
@@ -60,9 +62,10 @@ def expire_journals(
     control = ControlLog(log, topic.name)
     control.look()
     found: list[ExpiredJournal] = []
+    counts = partition_counts(store, topic) if log.engine == "kafka" else ()
     for partition in range(topic.partitions):
         looked = _ExpiringPartition(log, topic, partition, control.partition(topic.generation, partition).quarantined)
-        looked.gather(store, today)
+        looked.gather(store, today, counts)
         due, done = looked.purge(today, None if dry_run else purge or looked.append)
         found += [
             ExpiredJournal(
@@ -82,8 +85,9 @@ class _ExpiringPartition:
         self._folds: dict[str, HeadFold] = {}
         self._next = self._epoch = 0
 
-    def gather(self, store: JournalStore, today: date) -> None:
-        """Find the stored heads whose day has come."""
+    def gather(self, store: JournalStore, today: date, counts: Sequence[int] = ()) -> None:
+        """Find the stored heads whose day has come. `counts`: the numbers of partitions that a topic which grew has had: only a journal
+        whose newest place is here, without an older one, is known whole."""
         copy = store.partition(self._topic.name, self._partition, self._topic.generation, create=False)
         if copy is None:
             return
@@ -91,7 +95,11 @@ class _ExpiringPartition:
             self._next, self._epoch = view.pointer.offset + 1, view.pointer.epoch
             after: str | None = None
             while page := view.heads(after, _PAGE):
-                self._stored |= {id: head for id, head in page if _expired(head, today)}
+                self._stored |= {
+                    id: head
+                    for id, head in page
+                    if _expired(head, today) and (len(counts) < 2 or places_of(key_of(id), counts) == (self._partition,))
+                }
                 after = page[-1][0]
 
     def purge(self, today: date, append: PurgeAppender | None) -> tuple[dict[str, Head], set[str]]:

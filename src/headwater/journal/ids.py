@@ -35,7 +35,9 @@ def _page(
     tail = sorted(_tail_ids(partition, pointer.offset + 1, end, after))[:limit]
     names = sorted({*stored, *tail})[:limit]
     # One scan for all of them: one for each would take minutes where the copy is far behind.
-    actions = partition.scan_actions(set(tail).intersection(names), pointer.offset + 1, end, pointer.epoch)
+    scanned = partition.scan_actions(set(tail).intersection(names), pointer.offset + 1, end, pointer.epoch)
+    left_out = partition.quarantined.offsets(now=any(one.unreadable() is not None for one in scanned.values()))
+    actions = {name: one.without(left_out) for name, one in scanned.items()}
     return names, [name.decode() for name in names if _lives(actions.get(name), stored=name in stored)]
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from headwater.journal.control import PART, ControlLog
 from headwater.journal.copied_partition import remake_pending
+from headwater.journal.copies import open_copy
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.store import JournalStore
 from headwater.log import Log
@@ -33,10 +34,10 @@ def delete_copied(log: Log, store: JournalStore, topic: JournalTopic, *, keep: i
     Errors: those of the store and the log; partitions that were done by then stay so.
     """
     found: list[KeptLog] = []
-    control = ControlLog(log, topic.name)
+    control = ControlLog(log, topic.journals)
     control.look()
     for partition in range(topic.partitions) if keep > 0 else ():
-        copy = store.partition(topic.name, partition, topic.generation, create=False)
+        copy = open_copy(store, topic, partition, create=False)
         if copy is None or remake_pending(store, topic, partition, control.partition(topic.generation, partition)):
             continue
         before = log.bounds(topic.name, partition).start

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.errors import OffsetGone
+from headwater.journal.copies import open_copy
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.store import JournalStore
 from headwater.log import Log
@@ -27,7 +28,7 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
 
 def partition_lag(log: Log, store: JournalStore, topic: JournalTopic, partition: int, *, now: int) -> PartitionLag:
     """The lag of a partition. `now`: milliseconds since 1970. A copy of another generation of the topic counts as none."""
-    copy = store.partition(topic.name, partition, topic.generation, create=False)
+    copy = open_copy(store, topic, partition, create=False)
     found = copy.pointer() if copy is not None else None
     pointer = found.offset if found is not None and found.generation in ("", topic.generation) else -1
     bounds = log.bounds(topic.name, partition)

@@ -9,19 +9,20 @@ import os
 import socket
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
 from headwater.core.clock import Clock
 from headwater.core.errors import Cancelled, Closed, HeadwaterError, UnknownTopic
+from headwater.journal.base import JournalBases
 from headwater.journal.control import ControlLog
-from headwater.journal.copied_partition import CopiedPartition
-from headwater.journal.counts import note_count
-from headwater.journal.discovery import Discovery, JournalTopic
+from headwater.journal.copied_partition import CopiedPartition, left_out, noted_partitions
+from headwater.journal.counts import note_count, partition_counts
+from headwater.journal.discovery import Discovery, Holds, JournalTopic
 from headwater.journal.leader import ReplicatorLock
 from headwater.journal.replicate import RoundOutcome, Rounds
-from headwater.journal.status import PartitionStatus, ReplicatorStatus
+from headwater.journal.status import ReplicatorStatus
 from headwater.journal.store import JournalStore
 from headwater.log import Log, Watching
 
@@ -58,10 +59,11 @@ class ReplicatorLoop:
         report: Callable[[ReplicatorStatus], None] = lambda status: None,
         copied: Callable[[RoundOutcome], None] = lambda outcome: None,
         stopping: threading.Event | None = None,
+        bases: JournalBases | None = None,
     ) -> None:
         self._log, self._store, self._rounds, self._discovery = log, store, rounds, discovery
         self._clock, self._random, self.lock, self._pause = clock, random, lock, pause
-        self._report, self._copied = report, copied
+        self._report, self._copied, self._bases = report, copied, bases
         self._stopping = stopping or threading.Event()
         self._wake = threading.Event()
         self._arrived: deque[PartitionKey] = deque()  # partitions with new records, each once: other threads append
@@ -72,6 +74,7 @@ class ReplicatorLoop:
         self._waiting: set[PartitionKey] = set()  # partitions that are tried again later
         self._look_at = self._round_at = -1.0
         self._failures = 0
+        self._turn: Holds = "snapshots"
         self.active = lock is None
         self._removed: set[str] = set()
         self._last: RoundOutcome | None = None
@@ -133,9 +136,17 @@ class ReplicatorLoop:
 
         Errors: those of the log or of Spark as a whole.
         """
+        try:
+            return self._caught_up()
+        finally:
+            self._tell(now=True)
+
+    def _caught_up(self) -> bool:
         self.look()
         ends = {place: partition.end() for place, partition in self._partitions.items()}
         self.round()
+        if self._arrived:  # partitions of the other kind, whose copies may have to be made anew
+            self.round()
         while not self._stopping.is_set():
             behind = [one for place, one in self._partitions.items() if place in ends and one.pointer + 1 < ends[place]]
             if not behind:
@@ -160,7 +171,8 @@ class ReplicatorLoop:
             self._forget(topic.name)
         if self._log.engine == "kafka":  # topics of the embedded log do not grow
             for topic in (*changes.added, *changes.created_again, *changes.grown):
-                note_count(self._store, topic)
+                if topic.holds == "journals":
+                    note_count(self._store, topic)
         for topic in list(self._discovery.topics.values()):
             self._removed.discard(topic.name)
             self._watch(topic)
@@ -168,18 +180,20 @@ class ReplicatorLoop:
         self._news = self._news or bool(changes) or self._rounds.rest()
 
     def _watch(self, topic: JournalTopic) -> None:
-        control = self._controls.setdefault(topic.name, ControlLog(self._log, topic.name))
+        control = self._controls.setdefault(topic.journals, ControlLog(self._log, topic.journals))
         if control.found or control.name in self._discovery.names:  # to ask for a topic that is not there costs much where there are many
             control.look()
-            if topic.name not in self._control_watches:
+            if topic.journals not in self._control_watches:
                 with suppress(UnknownTopic):  # deleted since
-                    self._control_watches[topic.name] = self._log.watch(control.name, 0, self._on_decision)
+                    self._control_watches[topic.journals] = self._log.watch(control.name, 0, self._on_decision)
+        counts = partition_counts(self._store, topic) if self._log.engine == "kafka" else ()
         for number in range(topic.partitions):
             place = topic.name, number
             partition = self._partitions.get(place)
             if partition is None:
                 partition = self._partitions[place] = CopiedPartition(topic, number)
                 self._queue(partition)  # so that a copy that does not fit the log is noticed without a record
+            partition.counts = counts if len(counts) > 1 else ()
             decided = partition.decided(control.partition(topic.generation, number))
             try:
                 partition.watch(self._log, self._on_records(place, partition))
@@ -241,7 +255,7 @@ class ReplicatorLoop:
         tasks, pointers, partitions = [], [], []
         for partition in chosen:
             try:
-                partition.prepare(self._log, self._store)
+                partition.prepare(self._log, self._store, self._bases)
                 task = partition.task(MOST)
             except (UnknownTopic, Closed):  # the next look forgets it
                 self._look_at = -1.0
@@ -289,7 +303,19 @@ class ReplicatorLoop:
                 partition.queued = False  # before its end is read: what comes later queues it again
                 if partition.ready(now):
                     due[place] = partition
-        return list(due.values())
+        return self._of_one_kind(list(due.values()))
+
+    def _of_one_kind(self, due: list[CopiedPartition]) -> list[CopiedPartition]:
+        """Those of one kind, by turns: what is known of a journal decides which of its snapshots are kept, so no two tasks of a job
+        change the copies of one partition."""
+        kinds = {partition.holds for partition in due}
+        if len(kinds) < 2:
+            return due
+        self._turn = "snapshots" if self._turn == "journals" else "journals"
+        for partition in due:
+            if partition.holds != self._turn:
+                self._queue(partition)
+        return [partition for partition in due if partition.holds == self._turn]
 
     def _gather(self) -> None:
         """The first record after a rest is copied at once; those of a stream go together."""
@@ -352,7 +378,7 @@ class ReplicatorLoop:
             host=socket.gethostname(),
             at=self._clock.now_ms(),
             active=self.active,
-            topics=tuple(sorted(self._discovery.topics)),
+            topics=tuple(sorted(name for name, topic in self._discovery.topics.items() if topic.holds == "journals")),
             removed=tuple(sorted(self._removed)),
             damaged=dict(self._discovery.damaged),
             engine=last.engine if last else None,
@@ -362,7 +388,8 @@ class ReplicatorLoop:
             copied=self._total,
             spark=self._rounds.spark_started,
             problem=self._problem or self._rounds.spark_problem,
-            partitions=tuple(_noted(self._partitions.values())),
+            partitions=tuple(noted_partitions(self._partitions.values())),
+            quarantined=left_out(self._partitions.values()),
         )
 
     def _tell(self, *, now: bool = False) -> None:
@@ -371,11 +398,3 @@ class ReplicatorLoop:
         if now or self._news or (self._total != self._told and moment >= self._report_at):
             self._news, self._told, self._report_at = False, self._total, moment + _REPORT
             self._report(self.status())
-
-
-def _noted(partitions: Iterable[CopiedPartition]) -> list[PartitionStatus]:
-    return [
-        PartitionStatus(topic=one.topic, partition=one.partition, pointer=one.pointer, problem=one.problem, note=one.note)
-        for one in partitions
-        if one.problem is not None or one.note
-    ]

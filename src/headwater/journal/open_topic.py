@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from headwater.cluster import OwnedPartition
 from headwater.core.clock import Clock
 from headwater.core.errors import Differs, Fenced, HeadwaterError, OutcomeUnknown
+from headwater.journal.counts import note_count, partition_counts
+from headwater.journal.discovery import JournalTopic
+from headwater.journal.entity_keys import EntityKeys
+from headwater.journal.envelope import is_sealed
+from headwater.journal.grown import GrownJournal, GrownRead, journals_of
+from headwater.journal.head import Head
 from headwater.journal.idempotency import KeyIndex
+from headwater.journal.journal_log import ClaimLost, JournalLog
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
-from headwater.journal.partition_writer import ClaimLost, JournalLog, PartitionWriter
+from headwater.journal.partition_writer import PartitionWriter
+from headwater.journal.places import places_of
+from headwater.journal.read import JournalRead
+from headwater.journal.sealing import PartitionSealing
 from headwater.journal.settings import JournalSettings
+from headwater.journal.snapshot_partition import SnapshotPartition
+from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.store import JournalStore
+from headwater.journal.topic_cipher import TopicCipher
 from headwater.journal.topics import PART, Writers
 from headwater.log import Guard, Log
 from headwater.log.partitioner import partition_for
@@ -26,7 +40,18 @@ Own = Callable[[str, int], OwnedPartition]
 """Owns a partition of a topic of ours, or raises `NotOwner`. Blocking."""
 
 
-class PlainJournalLog:
+class _PartitionLog:
+    """What the logs of partitions have in common."""
+
+    _partition: JournalPartition
+
+    def sealed_at(self, id: str, seq_nr: int, end: int) -> bool:
+        """Whether the event of this number, below an offset, is encrypted."""
+        rows = JournalRead(self._partition, id, start=seq_nr, end=end).page(1)
+        return bool(rows) and is_sealed(rows[0].payload)
+
+
+class PlainJournalLog(_PartitionLog):
     """The log of a partition that needs no claim: on this machine, or shared with others on Kafka."""
 
     alone = False
@@ -60,7 +85,7 @@ class PlainJournalLog:
         self._checked = True
 
 
-class OwnedJournalLog:
+class OwnedJournalLog(_PartitionLog):
     """The log of a partition on Kafka that this process owns: its records alone count, as long as no newer claim lies before them."""
 
     alone = exact = True
@@ -122,15 +147,57 @@ class OpenTopic:
         by: tuple[str | None, str | None] = (None, None),
         own: Own | None = None,
         quick: bool = False,
+        keys: Callable[[], EntityKeys | None] = lambda: None,
     ) -> None:
-        """`own`: for a log that has no lock of its own, which is Kafka's. `quick`: as of `JournalPartition`."""
+        """`own`: for a log without a lock of its own, which is Kafka's. `quick`: as of `JournalPartition`. `keys`: as of `TopicCipher`."""
         self._own = own
+        self.cipher = TopicCipher(log, topic, keys, clock=clock, exact=writers == "owner")
+        """The topic's encryption."""
         self.log, self.topic, self.writers, self._clock, self.by = log, topic, writers, clock, by
         self.partitions = [
             JournalPartition(log, store, topic, number, settings=settings, quick=quick) for number in range(topic.partitions)
         ]
+        self._store = store
+        self._snapshots: list[SnapshotPartition | None] = [None] * topic.partitions
         self._writers: list[PartitionWriter | None] = [None] * topic.partitions
         self._places: dict[str, int] = {}
+        self._counts: tuple[int, ...] = () if log.engine == "kafka" else (topic.partitions,)
+
+    def journal(self, id: str) -> GrownJournal | None:
+        """A journal that has several places, because the topic grew; None for one that its partition has whole. Blocking.
+
+        Errors: those of the store, which keeps the numbers of partitions.
+        """
+        if not self._counts:
+            topic = JournalTopic(self.topic.name, self.topic.partitions, self.topic.generation)
+            note_count(self._store(), topic)
+            self._counts = partition_counts(self._store(), topic)
+        return journals_of(id, self._counts, self.partitions.__getitem__) if len(self._counts) > 1 else None
+
+    def read(self, id: str, *, start: int = 1, stop: int | None = None, end: int | None) -> JournalRead | GrownRead:
+        """A read of a journal. `end`: the offset of its newest place below which records count; None: the store alone. Blocking."""
+        grown = self.journal(id)
+        if grown is not None:
+            return grown.read(start=start, stop=stop, end=end, opens=self.cipher.open_rows)
+        return JournalRead(self.partition(id), id, start=start, stop=stop, end=end, opens=self.cipher.open_rows)
+
+    def head(self, id: str, end: int | None, *, full: bool = False) -> Head | None:
+        """The head of a journal. `full`: with its expiry and origin. Blocking."""
+        grown = self.journal(id)
+        if grown is not None:
+            return grown.head(end)
+        partition = self.partition(id)
+        return partition.full_head(id, end) if full else partition.joined(id, end).head
+
+    def places(self, id: str) -> tuple[int, ...]:
+        """All partitions with records of a journal. Blocking."""
+        self.journal(id)
+        return places_of(key_of(id), self._counts)
+
+    @property
+    def grown(self) -> bool:
+        """Whether the topic grew, as far as a call of `journal` has found out."""
+        return len(self._counts) > 1
 
     def place(self, id: str) -> int:
         """The partition of a journal. Errors: `BadInput` for what is no id."""
@@ -146,9 +213,20 @@ class OpenTopic:
         """The partition of a journal. Errors: `BadInput` for what is no id."""
         return self.partitions[self.place(id)]
 
+    def snapshots(self, id: str) -> SnapshotPartition:
+        """The snapshots of a journal's partition. Errors: `BadInput` for what is no id."""
+        number = self.place(id)
+        found = self._snapshots[number]
+        if found is None:
+            partition = self.partitions[number]
+            sealing = SnapshotSealing(self.cipher, partition)
+            found = self._snapshots[number] = SnapshotPartition(self.log, self._store, self.topic, partition, sealing=sealing)
+        return found
+
     def writer(self, id: str) -> PartitionWriter:
         """The writer of a journal's partition."""
-        number = self.place(id)
+        place = self._places.get(id)
+        number = self.place(id) if place is None else place
         writer = self._writers[number]
         if writer is None:
             writer = self._writers[number] = self._made(number)
@@ -162,10 +240,17 @@ class OpenTopic:
         else:
             part = PART if self.topic.settings.owner == PART else ""
             log = PlainJournalLog(self.partitions[number], exact=self.writers == "owner", part=part)
-        keys = KeyIndex(self.log, name, number, now=self._clock.now_ms)
-        return PartitionWriter(
-            log, partition=number, keys=keys, by=self.by, name=f"{name}-{number}", max_record=self.topic.settings.max_record
+        if self.log.engine == "kafka":
+            log.last_number = partial(self._last_number, self.partitions[number])
+        keys, largest = KeyIndex(self.log, name, number, now=self._clock.now_ms), self.topic.settings.max_record
+        sealing = PartitionSealing(
+            self.cipher, log, partition=number, mine=lambda id: self.place(id) == number, clock=self._clock, by=self.by, max_record=largest
         )
+        return PartitionWriter(log, partition=number, keys=keys, by=self.by, name=f"{name}-{number}", max_record=largest, sealing=sealing)
+
+    def _last_number(self, partition: JournalPartition, id: str, end: int) -> int:
+        grown = self.journal(id)
+        return partition.last_number(id, end) if grown is None else grown.last_number(end)
 
     async def aclose(self) -> None:
         """Finish the calls under way, and end the writers' threads."""

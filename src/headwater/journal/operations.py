@@ -5,10 +5,12 @@ from __future__ import annotations
 from headwater.core.errors import (
     AlreadyExists,
     BadBounds,
+    BadConfig,
     Conflict,
     Damaged,
     Differs,
     DiskFull,
+    Erased,
     Fenced,
     KeyReused,
     LogGap,
@@ -19,14 +21,20 @@ from headwater.core.errors import (
     OwnedTopic,
     TooLarge,
     Unavailable,
+    Undecryptable,
     UnknownJournal,
     UnreadableRecord,
+    Unsupported,
     WrongExpected,
 )
 from headwater.journal import answers, requests
 from headwater.journal.bodies import JSON, LINES, BulkLine, content, send_append
 from headwater.journal.care_operations import CARE
+from headwater.journal.cipher_operations import CIPHER
+from headwater.journal.projection_operations import PROJECTION_OPERATIONS
 from headwater.journal.settings import JOURNAL_SECTION
+from headwater.journal.snapshot_operations import SNAPSHOTS
+from headwater.journal.transfer_operations import TRANSFER
 from headwater.journal.write import Appended
 from headwater.wire import json
 from headwater.wire.operation import Operation, Paging, Role
@@ -36,8 +44,9 @@ _TOPIC = "/journals/{topic}"
 _JOURNAL = f"{_TOPIC}/{{id}}"
 _EVENTS = f"{_JOURNAL}/events"
 _KNOWN = (UnknownJournal, Damaged, Unavailable)
-_READS = (*_KNOWN, BadBounds, LogGap, UnreadableRecord, Differs, Conflict, OffsetGone)
-_WRITES = (*_KNOWN, LogGap, UnreadableRecord, Differs, NotOwner, Fenced, OwnedTopic, DiskFull, OutcomeUnknown, TooLarge)
+_CIPHER = (Undecryptable, BadConfig, Unsupported)
+_READS = (*_KNOWN, *_CIPHER, Erased, BadBounds, LogGap, UnreadableRecord, Differs, Conflict, OffsetGone)
+_WRITES = (*_KNOWN, *_CIPHER, LogGap, UnreadableRecord, Differs, NotOwner, Fenced, OwnedTopic, DiskFull, OutcomeUnknown, TooLarge)
 
 
 def _sent(request: requests.AppendEvents) -> tuple[str, bytes]:
@@ -69,9 +78,9 @@ CREATE = Operation(
     answer=answers.ShownJournals,
     role=Role.OPERATOR,
     changes=True,
-    says="Create a topic of journals. One that is there stays as it is.",
+    says="Create a topic of journals. One that is there stays as it is; with a cipher, its new events are encrypted.",
     statuses={201: "Created.", 200: "It was there."},
-    errors=(AlreadyExists, Conflict, OwnedTopic, DiskFull, Unavailable),
+    errors=(AlreadyExists, BadConfig, Conflict, Differs, OwnedTopic, DiskFull, Unavailable, Unsupported),
 )
 IDS = Operation(
     part="journal",
@@ -108,9 +117,9 @@ FOLLOW = Operation(
     answer=answers.ShownFollowedEvent,
     kind="stream",
     role=Role.READER,
-    says="The events of a topic, those that are kept and then those that come: the id of each is the position to go on from.",
+    says="The events of a topic, those that were appended and then those that come: the id of each is the position to go on from.",
     media="text/event-stream",
-    errors=(*_KNOWN, OffsetGone, UnreadableRecord),
+    errors=(*_KNOWN, *_CIPHER, OffsetGone, UnreadableRecord, Differs, LogGap),
 )
 APPEND_MANY = Operation(
     part="journal",
@@ -248,11 +257,12 @@ JOURNAL = PartDefinition(
     door="journals",
     operations=(
         LIST, CREATE, IDS, ID_LINES, FOLLOW, APPEND_MANY, HEAD, PURGE, READ_PAGE, READ_LINES, READ, APPEND, DELETE, MARK, TRAIL,
-        *CARE,
+        *SNAPSHOTS, *CARE, *TRANSFER, *CIPHER, *PROJECTION_OPERATIONS,
     ),
     performs="headwater.client.journal_performer:JournalPerformer",
-    offers="headwater.client.journal:Journals",
+    offers="headwater.client.journals:Journals",
     handlers="headwater.server.journal_handlers:JournalHandlers",
+    measures="headwater.server.journal_metrics:measure",
     opens="headwater.server.journal_replicator:opens",
     closes="headwater.server.journal_replicator:closes",
     commands="headwater.cli.journal:group",

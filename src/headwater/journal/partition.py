@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
+from headwater.journal.action import Append
 from headwater.journal.actions import TailActions
+from headwater.journal.append_rows import append_rows
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.change import EventRow, Pointer
 from headwater.journal.claims import epochs_from, has_claims
-from headwater.journal.event_bodies import decode_events, expire_after_of
+from headwater.journal.event_bodies import expire_after_of
 from headwater.journal.head import EMPTY, Expiry, Head, HeadFold, applied
 from headwater.journal.merge import DuplicateCount
-from headwater.journal.metadata import metadata_column
 from headwater.journal.names import key_of
+from headwater.journal.quarantined import QuarantinedRecords
 from headwater.journal.settings import JournalSettings
 from headwater.journal.store import JournalStore, PartitionStore, PartitionView
 from headwater.journal.unreadable import at_offset, unreadable
@@ -29,10 +32,12 @@ from headwater.log.record import Bounds, Record, Topic
 T = TypeVar("T")
 _NEAR = 50  # records that an event loop may let the cache read
 _STEP = 5_000  # records that a lookup lets the cache read at once: some 20 ms
+_LONG = 50_000  # records of which the cache reads the keys alone
 _SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups, and each of them scans less
 _FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
+_NO_ACTIONS = TailActions()
 
 
 class Joined(NamedTuple):
@@ -69,6 +74,8 @@ class JournalPartition:
         self._limits, self._claimed = limits, has_claims(log, topic)
         self._copy: PartitionStore | None = None
         self._cache: HeadCache | None = None
+        self.quarantined = QuarantinedRecords(log, topic.name, topic.generation, number)
+        self._copied: int | None = None  # the end of what the store was seen to hold, by a read that needed no cache
         self.duplicates = DuplicateCount()
 
     # -- the log ----------------------------------------------------------------------------------------------
@@ -106,22 +113,10 @@ class JournalPartition:
             self._copy = self._store().partition(self.topic.name, self.number, self.topic.generation, create=False)
         return self._copy
 
-    @contextmanager
-    def view(self) -> Iterator[PartitionView | None]:
-        """The copy at one moment; None where there is none."""
+    def view(self) -> AbstractContextManager[PartitionView | None]:
+        """The copy at one moment, as a block; None where there is none."""
         copy = self.copy()
-        if copy is None:
-            yield None
-            return
-        with ExitStack() as stack:
-            view: PartitionView | None
-            try:
-                view = stack.enter_context(copy.view())
-            except Differs:
-                if self.bounds().start > 0:
-                    raise
-                view = None  # of another topic of this name: this one's log holds everything
-            yield view
+        return nullcontext() if copy is None else _ViewBlock(self, copy.view())
 
     def viewed(self, call: Callable[[PartitionView | None], T]) -> T:
         """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer."""
@@ -139,11 +134,14 @@ class JournalPartition:
         copy = self.copy()
         return NOTHING_COPIED if copy is None else copy.pointer()
 
-    @property
-    def warm(self) -> bool:
-        """Whether a small read finds everything in memory or in an open file of this machine: an event loop may do it."""
-        cache = self._cache
-        return self.quick and cache is not None and self._copy is not None and self.end() - cache.end <= _NEAR
+    def warm_end(self) -> int | None:
+        """The durable end where a small read finds everything in memory or in an open file of this machine, so that an event loop may do
+        it; None elsewhere."""
+        known = self._copied if self._cache is None else self._cache.end
+        if not self.quick or known is None or self._copy is None:
+            return None
+        end = self.end()
+        return end if end - known <= _NEAR else None
 
     # -- both -------------------------------------------------------------------------------------------------
 
@@ -166,8 +164,11 @@ class JournalPartition:
                 self.check_end(pointer)
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
-            return Joined(stored, stored, EMPTY, TailActions(), pointer)
-        actions = self._actions(key_of(id), pointer, end)
+            self._copied = pointer.offset + 1
+            return Joined(stored, stored, EMPTY, _NO_ACTIONS, pointer)
+        actions = self._actions(key_of(id), pointer, end).without(self.quarantined.offsets())
+        if actions.unreadable() is not None:
+            actions = actions.without(self.quarantined.offsets(now=True))
         if (offset := actions.unreadable()) is not None:
             raise at_offset(unreadable(f"A record of journal {id!r:.60} cannot be decoded."), offset)
         fold = actions.fold()
@@ -241,12 +242,22 @@ class JournalPartition:
             self._check_gap(start)
             cache.restart(start, pointer.epoch)
         cache.forget(pointer.offset)
+        if end - cache.end > _LONG and cache.skims:
+            self._skim(cache, end - _STEP)
         left = max(_STEP, (end - cache.end) // _SHARE)
         while left > 0 and (begin := cache.end) < end:
             records = self.log.read(self.topic.name, self.number, begin, limit=min(1000, left, end - begin))
             cache.add(records, min(end, (records[-1].offset or 0) + 1) if records else end)
             left -= max(1, len(records))
         return cache
+
+    def _skim(self, cache: HeadCache, end: int) -> None:
+        """Bring the cache up to `end` by the records' keys: the first look-up behind a long tail would decode all of them otherwise."""
+        import pyarrow as pa
+
+        for batch in self.log.scan(self.topic.name, self.number, cache.end, end):
+            offsets = batch.column("offset").to_pylist()
+            cache.skim(batch.column("key").cast(pa.binary()).to_pylist(), offsets, offsets[-1] + 1)
 
     def check_end(self, pointer: Pointer | None = None) -> None:
         """Errors: `Differs` where the store has copied more than the log holds: new records would get offsets that count as copied, and
@@ -313,23 +324,41 @@ class JournalPartition:
         return self._cache
 
 
+class _ViewBlock(AbstractContextManager[PartitionView | None]):
+    """A view of a store's copy; None where the copy is of another topic of this name and this one's log holds everything. A class and not a
+    generator: every read opens one."""
+
+    __slots__ = ("_partition", "_view")
+
+    def __init__(self, partition: JournalPartition, view: AbstractContextManager[PartitionView]) -> None:
+        self._partition = partition
+        self._view: AbstractContextManager[PartitionView] | None = view
+
+    def __enter__(self) -> PartitionView | None:
+        assert self._view is not None
+        try:
+            return self._view.__enter__()
+        except Differs:
+            if self._partition.bounds().start > 0:
+                raise
+            self._view = None
+            return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._view is not None:
+            self._view.__exit__(kind, error, trace)
+
+
 def event_rows(record: Record, partition: int) -> list[EventRow]:
     """The events of an Append's record, by number. Errors: `UnreadableRecord`."""
     found = read_record(record)
     if found is None or found.value is None:
         return []
-    action = found.action
+    assert isinstance(found.action, Append)
     try:
-        body = decode_events(action.payload_type, found.value)  # type: ignore[union-attr]
+        rows, _ = append_rows(found.action, found.value, partition, found.offset, found.timestamp, found.headers)
     except UnreadableRecord as error:
         raise at_offset(error, found.offset) from error
-    metadata = metadata_column(action.metadata, body.metadata)  # type: ignore[union-attr]
-    rows = [
-        EventRow(
-            event.seq_nr, found.timestamp, partition, found.offset, action.origin, action.version, None, event.tags, metadata,
-            event.payload, found.headers,
-        )
-        for event in body.events
-    ]  # fmt: skip
-    rows.sort(key=lambda row: row.seq_nr)
+    if len(rows) > 1:
+        rows.sort(key=lambda row: row.seq_nr)
     return rows

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from headwater.core.errors import BadBounds, BadInput, Closed, HeadwaterError, NotOwner, OffsetGone, TooLarge, UnreadableRecord
+from headwater.core.errors import BadBounds, BadInput, Closed, HeadwaterError, OffsetGone, TooLarge, UnreadableRecord
 from headwater.journal.action import Append, Delete, Mark, Purge
 from headwater.journal.append_draft import AppendDraft, PlainDraft, header_ending
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.idempotency import KeyIndex, key_headers, key_reused
+from headwater.journal.journal_log import ClaimLost, JournalLog
+from headwater.journal.sealing import KeysMoved, PartitionSealing
 from headwater.journal.wire import read_record, write_record
 from headwater.journal.write import (
     ALWAYS,
@@ -26,9 +28,13 @@ from headwater.journal.write import (
     Condition,
     DeleteDraft,
     Draft,
+    EraseDraft,
     MarkDraft,
     Outcome,
     PurgeDraft,
+    not_exact,
+    replayed,
+    resolve,
     wrong_expected,
 )
 from headwater.log import Guard
@@ -44,31 +50,6 @@ _NO_HEADERS: tuple[Header, ...] = ()
 _Call = tuple[Draft, Condition, "asyncio.Future[Outcome]"]
 
 
-class JournalLog(Protocol):
-    """What a writer needs of its partition's log and store."""
-
-    generation: str
-    exact: bool
-    """False where others append without being seen: events bring their numbers, and nothing can be expected."""
-    alone: bool
-    """Nobody else's records count from the last `prepare` on, so that a guard and a look at the end are not needed."""
-
-    def prepare(self) -> bool:
-        """Own the partition, where that is needed. True: it is owned anew, and what was known of it may be old. Errors: `NotOwner`."""
-
-    def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
-        """As `Log.append` or `Writer.append`. Raises `ClaimLost` where nothing was appended and the partition is to be owned again."""
-
-    def end(self) -> int:
-        """The durable end."""
-
-    def read(self, start: int) -> Sequence[Record]:
-        """Some durable records from an offset on; none at the end."""
-
-    def last_number(self, id: str, end: int) -> int:
-        """The last number of a journal below an offset; 0: there is no such journal. Errors: of the log and the store."""
-
-
 _Place = tuple[int, int, int]
 """What a record answers: the index of its call, and the numbers of its events; 0 and the number up to which it deletes for others."""
 
@@ -80,10 +61,6 @@ class _Numbered(NamedTuple):
     changed: dict[str, int]
     same: list[tuple[int, int]]
     """Calls that repeat another one of the batch, under the same idempotency key."""
-
-
-class ClaimLost(Exception):
-    """Another process has claimed the partition. Nothing was appended."""
 
 
 class _Renumber(Exception):
@@ -108,7 +85,9 @@ class PartitionWriter(CommitThread[_Call]):
         name: str = "journal",
         max_record: int = 16 << 20,
         most_heads: int = MOST_HEADS,
+        sealing: PartitionSealing | None = None,
     ) -> None:
+        self._sealing, self._sealed = sealing, False  # `sealed`: the batch under way is encrypted
         self._log, self._partition, self._keys, self._by = log, partition, keys, by
         self._ending, self._max_record, self._most_heads = header_ending(*by), max_record, most_heads
         self._lasts: dict[str, int] = {}  # the last number of each journal as of `_known`; the least recently written one first
@@ -131,14 +110,15 @@ class PartitionWriter(CommitThread[_Call]):
     def _commit(self) -> None:
         waiting = self._taken()
         try:
-            outcomes = self._written(waiting)
+            erased = isinstance(waiting[0][0], EraseDraft)
+            outcomes = [self._erased(waiting[0][0])] if erased else self._written(waiting)  # type: ignore[arg-type]
         except Exception as error:
             self._reset()
             if len(waiting) > 1 and isinstance(error, BadInput):  # one caller's bad input must not fail the others
                 outcomes = [self._alone(call) for call in waiting]
             else:
                 outcomes = [error] * len(waiting)
-        self._tell(_resolve, waiting, outcomes)
+        self._tell(resolve, waiting, outcomes)
 
     def _taken(self) -> list[_Call]:
         """The calls that wait, as many as fit into one batch, and at least one."""
@@ -146,8 +126,8 @@ class PartitionWriter(CommitThread[_Call]):
         size = 0
         for count, (draft, _, _) in enumerate(waiting):
             size += draft.size if isinstance(draft, _APPENDS) else _OTHER_SIZE
-            if size > MOST_BYTES and count:
-                del waiting[count:]
+            if count and (size > MOST_BYTES or isinstance(draft, EraseDraft) or isinstance(waiting[0][0], EraseDraft)):
+                del waiting[count:]  # an erasure is a batch of its own
                 break
         del self._queue[: len(waiting)]
         return waiting
@@ -164,12 +144,47 @@ class PartitionWriter(CommitThread[_Call]):
         self._lasts.clear()
         self._keys.forget()
         self._known = None
+        if self._sealing is not None:
+            self._sealing.clear()
+
+    def _erased(self, draft: EraseDraft) -> Outcome:
+        """Erase a journal, or finish an erasure that has stopped midway. Each step is durable before the next one."""
+        if self._log.prepare():
+            self._reset()
+        if (sealing := self._sealing) is None or not sealing.on():
+            raise BadInput("The topic is not encrypted: nothing makes its events unreadable.", hint="`headwater journal purge TOPIC ID`.")
+        self._left_behind(sealing, (), self._caught_up())
+        if not sealing.retire(draft.id, there=self._load(draft.id, self._caught_up(), -1) > 0, who=draft.who, why=draft.why):
+            return None
+        return self._finished(sealing, draft)
+
+    def _finished(self, sealing: PartitionSealing, draft: EraseDraft) -> ActionPlaced:
+        purged = self._written([(draft, ALWAYS, None)])[0]  # type: ignore[list-item]  # nobody waits for it
+        if isinstance(purged, BaseException):
+            raise purged
+        offset = purged.offset if isinstance(purged, ActionPlaced) else -1
+        sealing.finish(draft.id, offset)
+        return ActionPlaced(self._partition, offset)
+
+    def _left_behind(self, sealing: PartitionSealing, ids: Sequence[str], known: int) -> bool:
+        """Make the keys of these journals ready; true: others have erased some, or were about to, and all is to be looked at again."""
+        try:
+            unfinished = sealing.prepare(ids, lambda id: self._lasts[id] if id in self._lasts else self._load(id, known, -1), known)
+        except KeysMoved:
+            return True
+        for id in unfinished:
+            self._finished(sealing, EraseDraft(id))
+        return bool(unfinished)
 
     def _written(self, waiting: Sequence[_Call]) -> list[Outcome]:
         while True:
             if self._log.prepare():
                 self._reset()
             known = self._caught_up()
+            ids = [draft.id for draft, _, _ in waiting if isinstance(draft, _APPENDS)]
+            self._sealed = bool(ids) and self._sealing is not None and self._sealing.on()  # others need no key: they go on without
+            if self._sealed and self._sealing is not None and self._left_behind(self._sealing, ids, known):
+                continue
             numbered = self._number(waiting, known)
             if not numbered.records:
                 return numbered.outcomes
@@ -225,6 +240,8 @@ class PartitionWriter(CommitThread[_Call]):
             return None  # it has no number that could count
         if found is None:
             return None
+        if self._sealing is not None and isinstance(found.action, Purge):
+            self._sealing.drop(found.id)
         if (last := self._lasts.get(found.id)) is not None:
             if isinstance(found.action, Append):
                 self._lasts[found.id] = max(last, found.action.last)
@@ -237,7 +254,7 @@ class PartitionWriter(CommitThread[_Call]):
         for (index, first, last), offset in zip(numbered.placed, offsets, strict=True):
             outcomes[index] = Appended(first, last, partition, offset) if first else ActionPlaced(partition, offset, last)
         for index, same in numbered.same:
-            outcomes[index] = _again(outcomes[same])
+            outcomes[index] = replayed(outcomes[same])
         for id, last in numbered.changed.items():
             lasts.pop(id, None)
             if last >= 0:
@@ -259,6 +276,7 @@ class PartitionWriter(CommitThread[_Call]):
         changed: dict[str, int] = {}  # the last number; -1 - n: it is not known, and the batch has given n
         lasts, ending, exact = self._lasts, self._ending, self._log.exact
         pending: dict[tuple[str, str], tuple[str, int]] = {}
+        sealing = self._sealing if self._sealed else None
         for index, (draft, condition, _) in enumerate(waiting):
             id = draft.id
             last = changed.get(id)
@@ -269,8 +287,15 @@ class PartitionWriter(CommitThread[_Call]):
                     self._number_other(draft, index, records, placed, changed=changed, known=known, last=last)
                     continue
                 own = _NO_HEADERS
+                entity = None
+                if sealing is not None:
+                    entity = sealing.entity(id)
+                    if last < 0:
+                        last = self._load(id, known, last)  # so that the guard sees a Purge, after which another key may be needed
                 if condition is not ALWAYS:
                     if condition.key:
+                        if entity is not None:
+                            condition = condition._replace(digest=entity.digest(condition.digest))
                         same = self._same(draft, condition, pending, known)
                         if isinstance(same, int):
                             repeated.append((index, same))
@@ -282,7 +307,7 @@ class PartitionWriter(CommitThread[_Call]):
                     expected = condition.expected
                     if expected is not None:
                         if not exact:
-                            raise _not_exact(id)
+                            raise not_exact(id)
                         if last < 0:
                             last = self._load(id, known, last)
                         if expected != last:
@@ -295,7 +320,7 @@ class PartitionWriter(CommitThread[_Call]):
                     after = max(last, newest) if last >= 0 else min(last, -newest - 1)
                 else:
                     if not exact:
-                        raise _not_exact(id)
+                        raise not_exact(id)
                     if last < 0:
                         last = self._load(id, known, last)
                     first = last + 1
@@ -304,10 +329,11 @@ class PartitionWriter(CommitThread[_Call]):
                         raise BadInput(f"Journal {id!r:.60} has no numbers left.", hint="Events end at 2^63 - 1.")
                 if draft.size > self._max_record:
                     raise TooLarge(f"An Append of {draft.size} bytes is too large.", hint=f"Append less at once: {self._max_record} bytes.")
-                records.append(draft.record(first, ending, own))
+                sealed = None if sealing is None or entity is None else sealing.record(draft, entity, first, own)
+                records.append(sealed or draft.record(first, ending, own))
                 changed[id] = after
                 placed.append((index, first, newest))
-                if condition.key:
+                if condition is not ALWAYS and condition.key:
                     pending[id, condition.key] = (condition.digest, index)
             except HeadwaterError as error:
                 outcomes[index] = error
@@ -315,7 +341,7 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _number_other(
         self,
-        draft: DeleteDraft | PurgeDraft | MarkDraft,
+        draft: DeleteDraft | PurgeDraft | EraseDraft | MarkDraft,
         index: int,
         records: list[Record],
         placed: list[_Place],
@@ -332,6 +358,10 @@ class PartitionWriter(CommitThread[_Call]):
             return
         if last < 0:
             last = self._load(id, known, last)
+        if type(draft) is EraseDraft:
+            if self._sealing is None or not self._sealing.unfinished(id):
+                return  # another process has finished it
+            last = last or 1  # a Purge also where nothing is seen: a record of unknown outcome may come back with the next append
         if not last:
             changed.setdefault(id, 0)  # where another process creates it meanwhile, this is to be looked at again
             return
@@ -361,25 +391,3 @@ class PartitionWriter(CommitThread[_Call]):
             return under_way[1]
         found = self._keys.answer(draft.id, condition.key, condition.digest, known)
         return None if found is None else Appended(found.first, found.last, self._partition, found.offset, True)
-
-
-def _not_exact(id: str) -> NotOwner:
-    return NotOwner(
-        f"Journal {id!r:.60} is written by others, too, without claims: its last number is not certain.",
-        hint="Give every event its number (seq_nr) and no `expected`, or create a topic of headwater's own.",
-    )
-
-
-def _again(outcome: Outcome) -> Outcome:
-    return Appended(outcome.first, outcome.last, outcome.partition, outcome.offset, True) if isinstance(outcome, Appended) else outcome
-
-
-def _resolve(waiting: Sequence[_Call], outcomes: Sequence[Outcome]) -> None:
-    for (_, _, future), outcome in zip(waiting, outcomes, strict=True):
-        try:
-            if isinstance(outcome, BaseException):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-        except asyncio.InvalidStateError:
-            continue  # the caller has given up; its record is appended nevertheless

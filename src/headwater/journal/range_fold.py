@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from headwater.core.errors import UnreadableRecord
 from headwater.journal.action import Append, Delete, Purge
-from headwater.journal.binary_body import binary_events
+from headwater.journal.append_rows import append_rows
 from headwater.journal.change import EventRow, JournalChange, PartitionChange
 from headwater.journal.claims import epochs_from
 from headwater.journal.event import RESERVED
 from headwater.journal.head import Expiry, FirstAppend, HeadFold
-from headwater.journal.json_body import decode_json_body, payload_of
-from headwater.journal.metadata import EMPTY_COLUMN, metadata_column, payload_metadata_of
+from headwater.journal.tally import CopyTally
 from headwater.journal.unreadable import at_offset
 from headwater.journal.wire import read_action, read_id, split_headers
 from headwater.log.epochs import Epochs, Kind
@@ -32,10 +31,11 @@ _SLICE = 2048  # records whose columns become Python values at once: more of the
 
 
 class FoldedRange(msgspec.Struct, frozen=True):
-    """`change`: of all records before `poison`, the first one that cannot be decoded; None: all can."""
+    """`change`: of all records before `poison`, the first one that cannot be decoded; None: all can. `tally`: what they hold."""
 
     change: PartitionChange
     poison: UnreadableRecord | None = None
+    tally: CopyTally = msgspec.field(default_factory=CopyTally)
 
 
 def fold_range(
@@ -108,16 +108,9 @@ class _JournalFold:
 
     def change(self) -> JournalChange:
         rows = [row for row in self.rows if row.seq_nr > self.capped] if self.capped else self.rows
-        fold = HeadFold(
-            purged=self.purged,
-            first=None if self.first is None else FirstAppend(*self.first),
-            seq_nr=self.seq_nr,
-            delete_to=self.delete_to,
-            capped=self.capped,
-            offset=self.offset,
-            timestamp=self.timestamp,
-            expiry=None if self.first is None else Expiry(self.expire_after, self.appended),
-        )
+        first, expiry = (None, None) if self.first is None else (FirstAppend(*self.first), Expiry(self.expire_after, self.appended))
+        # By position: names would double its time.
+        fold = HeadFold(self.purged, first, self.seq_nr, self.delete_to, self.capped, self.offset, self.timestamp, expiry)
         return JournalChange(self.id, fold, tuple(rows))
 
 
@@ -129,6 +122,7 @@ class _RangeFold:
         self._epochs = epochs
         self._journals: dict[bytes, _JournalFold] = {}
         self._timestamp = 0
+        self._events = self._forks = self._gaps = 0
 
     def add_records(self, records: Iterable[Record]) -> UnreadableRecord | None:
         """Adds the records up to one that cannot be decoded, which is returned."""
@@ -186,10 +180,16 @@ class _RangeFold:
         if type(action) is Append:
             if value is None:
                 return
-            rows, expire_after = _append_rows(action, value, self._partition, offset, timestamp, users)
+            rows, expire_after = append_rows(action, value, self._partition, offset, timestamp, users)
             journal = self._journals.get(key) or self._journal(key)
+            self._events += len(rows)
             if journal.first is None:
                 journal.first = (offset, action.first, timestamp, action.origin)
+            elif action.first != journal.seq_nr + 1:
+                if action.first <= journal.seq_nr:
+                    self._forks += 1
+                else:
+                    self._gaps += 1
             if action.last > journal.seq_nr:
                 journal.seq_nr = action.last
             journal.expire_after, journal.appended = expire_after, timestamp
@@ -220,32 +220,7 @@ class _RangeFold:
             timestamp=self._timestamp,
             epoch=self._epochs.epoch,
         )
-        return FoldedRange(change, poison)
-
-
-def _append_rows(
-    action: Append, body: bytes, partition: int, offset: int, timestamp: int, users: tuple[tuple[str, str], ...]
-) -> tuple[list[EventRow], int | None]:
-    """The rows of an Append, and the duration after which it lets its journal expire. Errors: `UnreadableRecord`."""
-    origin, version = action.origin, action.version
-    if action.payload_type != "json":
-        events = binary_events(body)
-        column = metadata_column(action.metadata, events.metadata)
-        return [
-            EventRow(event.seq_nr, timestamp, partition, offset, origin, version, None, event.tags, column, event.payload, users)
-            for event in events.events
-        ], events.metadata.expire_after
-    form = decode_json_body(body)
-    given = form.metadata
-    if action.metadata is None and (given is None or (given.expire_after is None and given.data is msgspec.UNSET)):
-        column, expire_after = EMPTY_COLUMN, None
-    else:
-        metadata = payload_metadata_of(given)
-        column, expire_after = metadata_column(action.metadata, metadata), metadata.expire_after
-    return [
-        EventRow(event.seq_nr, timestamp, partition, offset, origin, version, None, event.tags, column, payload_of(event), users)
-        for event in form.events
-    ], expire_after
+        return FoldedRange(change, poison, CopyTally(self._events, self._forks, self._gaps))
 
 
 _NO_HEADERS: tuple[tuple[str, str], ...] = ()

@@ -8,12 +8,12 @@ from later pages; a journal that is purged meanwhile ends the read with `Conflic
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice, pairwise
 
 import msgspec
 
-from headwater.core.errors import Conflict, OffsetGone
+from headwater.core.errors import Conflict, Erased, OffsetGone
 from headwater.journal.actions import AppendPlace
 from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR
@@ -24,6 +24,10 @@ from headwater.journal.store import PartitionView
 
 PAGE = 1000
 _FETCHED = 100  # records of the tail that are read at once
+
+
+OpenRows = Callable[[str, list[EventRow]], list[EventRow]]
+"""Decrypts events of a journal, given by its id."""
 
 
 class _PurgedMeanwhile(Exception):
@@ -37,8 +41,18 @@ class _Scattered(Exception):
 class JournalRead:
     """One read. Blocking; one caller at a time. `end`: the offset below which records count; None: the store alone."""
 
-    def __init__(self, partition: JournalPartition, id: str, *, start: int = 1, stop: int | None = None, end: int | None) -> None:
-        self._partition, self._id, self._end = partition, id, end
+    def __init__(
+        self,
+        partition: JournalPartition,
+        id: str,
+        *,
+        start: int = 1,
+        stop: int | None = None,
+        end: int | None,
+        opens: OpenRows | None = None,
+    ) -> None:
+        """`opens`: decrypts the events of a journal; None: they come as they are kept."""
+        self._partition, self._id, self._end, self._opens = partition, id, end, opens
         self._next, self._stop = start, stop
         self._last = 0  # the number that this page ends with at most: no event lies above the head's, whatever an Append holds
         self._life: uuid.UUID | None = None
@@ -52,7 +66,22 @@ class JournalRead:
         return self._over
 
     def page(self, most: int = PAGE) -> list[EventRow]:
-        """The next events, up to `most`; none at the end."""
+        """The next events, up to `most`; none at the end. Errors: those of reads, and of `opens`."""
+        rows = self._page(most)
+        try:
+            return rows if self._opens is None else self._opens(self._id, rows)
+        except Erased:
+            head = self._partition.joined(self._id, self._partition.end()).head
+            if head is not None and head.record_id == self._life:
+                raise
+            raise self._purged() from None
+
+    def _purged(self) -> Conflict:
+        return Conflict(
+            f"Journal {self._id!r:.60} was purged while it was read, behind event {self._next - 1}.", hint="Read it again from the start."
+        )
+
+    def _page(self, most: int) -> list[EventRow]:
         for attempt in range(AGAIN):
             if self._over:
                 return []
@@ -67,10 +96,7 @@ class JournalRead:
                     raise
                 continue
             except _PurgedMeanwhile:
-                raise Conflict(
-                    f"Journal {self._id!r:.60} was purged while it was read, behind event {self._next - 1}.",
-                    hint="Read it again from the start.",
-                ) from None
+                raise self._purged() from None
             if rows:
                 self._next = rows[-1].seq_nr + 1
                 self._over = len(rows) < most or rows[-1].seq_nr == MAX_SEQ_NR
@@ -93,6 +119,8 @@ class JournalRead:
             if self._next > self._last:
                 self._over = True
                 return []
+            if head is joined.stored and view is not None:  # the log says nothing about it behind the pointer
+                return self._stored(view, head, [], in_order=True, most=most)
             appends = self._appends(joined)
             stored = None if joined.fold.purged >= 0 else joined.stored
             if stored is not None and stored.seq_nr < head.seq_nr:  # so that the store gives its rows up to there

@@ -15,8 +15,12 @@ import msgspec
 from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, TaskFailed, Unavailable, UnreadableRecord
 from headwater.journal.change import Pointer
 from headwater.journal.claims import has_claims
-from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
-from headwater.journal.store import JournalStore, PartitionStore
+from headwater.journal.copies import Folded, apply_to, fold_records, fold_scanned, open_copy
+from headwater.journal.discovery import Holds, JournalTopic
+from headwater.journal.names import SNAPSHOTS
+from headwater.journal.range_fold import FoldedRange
+from headwater.journal.store import CopyStore, JournalStore
+from headwater.journal.tally import CopyTally
 from headwater.log import Log
 from headwater.log.arrow import lengths
 
@@ -37,6 +41,13 @@ class PartitionTask(msgspec.Struct, frozen=True, kw_only=True):
     generation: str
     end: int
     skip: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()  # of partitions that the topic has had, older ones first, where it grew
+    holds: Holds = "journals"
+
+    @property
+    def of(self) -> JournalTopic:
+        """Its topic, as far as a copy needs it."""
+        return JournalTopic(self.topic, self.partition + 1, self.generation, self.holds)
 
 
 class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +73,8 @@ class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     journals: int = 0
     timestamp: int = 0  # of the newest record that was copied, milliseconds; 0: none was
+    bytes: int = 0  # of keys and values, and of headers where columns were read
+    tally: CopyTally = msgspec.field(default_factory=CopyTally)
     problem: PartitionProblem | None = None
 
 
@@ -81,7 +94,7 @@ def copy_partition(
     copying = _Copying(log, task, records, max_bytes)
     problem = None
     try:
-        found = store.partition(task.topic, task.partition, task.generation)
+        found = open_copy(store, task.of, task.partition)
         assert found is not None
         copying.run(found, stopped)
     except HeadwaterError as error:
@@ -98,6 +111,8 @@ def copy_partition(
         records=copying.copied,
         journals=copying.journals,
         timestamp=copying.timestamp,
+        bytes=copying.bytes,
+        tally=copying.tally,
         problem=problem,
     )
 
@@ -114,12 +129,14 @@ class _Copying:
     def __init__(self, log: Log, task: PartitionTask, records: int, max_bytes: int) -> None:
         self._log, self._task, self._records, self._bytes = log, task, records, max_bytes
         self.pointer, self.known, self._rows = Pointer(-1), False, _FIRST_ROWS
-        self.copied = self.journals = self.timestamp = 0
+        self.copied = self.journals = self.timestamp = self.bytes = 0
+        self.tally = CopyTally()
+        self._size = 0  # of what was folded last
         self._claimed = True
 
-    def run(self, store: PartitionStore, stopped: Callable[[], bool]) -> None:
+    def run(self, store: CopyStore, stopped: Callable[[], bool]) -> None:
         self.pointer, self.known, conflicts = store.pointer(), True, 0
-        self._claimed = has_claims(self._log, self._task.topic)
+        self._claimed = self._task.holds == "journals" and has_claims(self._log, self._task.topic)
         while self.pointer.offset + 1 < self._task.end and not stopped():
             try:
                 moved = self._apply(store)
@@ -131,7 +148,7 @@ class _Copying:
             if not moved:  # another task has come further: go on behind it
                 self.pointer = store.pointer()
 
-    def _apply(self, store: PartitionStore) -> bool:
+    def _apply(self, store: CopyStore) -> bool:
         """Fold and apply the next records. False: the pointer is not where it was."""
         task, start, begun = self._task, self.pointer.offset + 1, self.pointer.begun
         try:
@@ -141,8 +158,11 @@ class _Copying:
             raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error
         change = folded.change
         if change.end > change.start:
-            if not store.apply(change):
+            if not apply_to(store, folded, task.counts):
                 return False
+            if isinstance(folded, FoldedRange):
+                self.tally.add(folded.tally)
+            self.bytes += self._size
             self.pointer = Pointer(change.end - 1, generation=task.generation, epoch=change.epoch)
             self.copied += change.end - change.start
             self.journals += len(change.journals)
@@ -151,7 +171,7 @@ class _Copying:
             raise folded.poison
         return True
 
-    def _fold(self, start: int, end: int, max_bytes: int | None = None) -> FoldedRange:
+    def _fold(self, start: int, end: int, max_bytes: int | None = None) -> Folded:
         """Fold [start, end), or the beginning of it that is no larger than `max_bytes`; None: all of it."""
         task = self._task
         if end - start <= _FEW and max_bytes is not None:
@@ -159,18 +179,9 @@ class _Copying:
             while found and (found[-1].offset or 0) >= end:
                 found.pop()
             whole = not found or len(found) == end - start
+            self._size = sum(len(record.key or b"") + len(record.value or b"") for record in found)
             end = end if whole else (found[-1].offset or 0) + 1  # a short answer may end at the bound on bytes: ask for the rest anew
-            return fold_range(
-                topic=task.topic,
-                partition=task.partition,
-                generation=task.generation,
-                start=start,
-                end=end,
-                records=found,
-                epoch=self.pointer.epoch,
-                skip=task.skip,
-                claimed=self._claimed,
-            )
+            return fold_records(task.of, task.partition, start, end, found, epoch=self.pointer.epoch, skip=task.skip, claimed=self._claimed)
         batches, size = [], 0
         for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
             batches.append(batch)
@@ -178,25 +189,15 @@ class _Copying:
             if max_bytes is not None and size > max_bytes:
                 end = batch.column("offset")[-1].as_py() + 1
                 break
-        count = sum(batch.num_rows for batch in batches)
+        self._size, count = size, sum(batch.num_rows for batch in batches)
         if count:
             self._rows = max(1, min(_MOST_ROWS, self._bytes * count // max(size, 1)))  # of the next batch: large records come in small ones
-        return fold_batches(
-            topic=task.topic,
-            partition=task.partition,
-            generation=task.generation,
-            start=start,
-            end=end,
-            batches=batches,
-            epoch=self.pointer.epoch,
-            skip=task.skip,
-            claimed=self._claimed,
-        )
+        return fold_scanned(task.of, task.partition, start, end, batches, epoch=self.pointer.epoch, skip=task.skip, claimed=self._claimed)
 
 
 def gap(topic: str, partition: int, wanted: int, start: int) -> LogGap:
     """The error for a store that lacks records which the log no longer has."""
     return LogGap(
         f"The log of {topic}/{partition} begins at offset {start}, and the store lacks the records {wanted} to {start - 1}.",
-        hint=f"Bring the store back from a backup, or start it from a base: `headwater journal rebuild {topic}`.",
+        hint=f"Bring the store back from a backup, or start it from a base: `headwater journal rebuild {topic.removeprefix(SNAPSHOTS)}`.",
     )

@@ -5,20 +5,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
+
+import msgspec
 
 from headwater.cluster.kafka import KafkaOwnership
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 from headwater.core.files import Files, make_dirs
 from headwater.core.settings import Settings
+from headwater.journal.base import FOLDER as BASES
+from headwater.journal.base import JournalBases
 from headwater.journal.chores import Chores
 from headwater.journal.discovery import Discovery
 from headwater.journal.leader import GroupReplicatorLock, LocalReplicatorLock, ReplicatorLock
 from headwater.journal.loop import ReplicatorLoop
 from headwater.journal.replicate import RoundOutcome, Rounds, small_of
+from headwater.journal.replicator_metrics import MetricsFile, ReplicatorMetrics
 from headwater.journal.settings import JOURNAL_SECTION
 from headwater.journal.status import ReplicatorStatus, StatusFile
 from headwater.journal.store_address import open_store, store_address_of
@@ -32,6 +37,11 @@ FOLDER = "replicator"
 def lock_path(data: Path) -> Path:
     """The lock of the replicator of a data directory."""
     return data / FOLDER / "lock"
+
+
+def metrics_file(data: Path) -> MetricsFile:
+    """What the replicator of a data directory has counted."""
+    return MetricsFile(data / FOLDER / "metrics.txt")
 
 
 def status_file(data: Path, *, files: Files | None = None) -> StatusFile:
@@ -61,7 +71,22 @@ def replicator(
         store = opened.enter_context(open_store(address))
         make_dirs(files, settings.data / FOLDER)
         lock = _lock(settings, log, clock, files, opened)
-        status = status_file(settings.data, files=files)
+        status, metrics, counted = status_file(settings.data, files=files), ReplicatorMetrics(), metrics_file(settings.data)
+
+        before = status.read()
+
+        def report(said: ReplicatorStatus) -> None:
+            if said.engine is None and before is not None:  # the last round was an earlier replicator's
+                said = msgspec.structs.replace(said, engine=before.engine)
+            _written(status, said)
+            metrics.stands(said)
+            with suppress(OSError):  # as of the status
+                counted.write(metrics, said.pid)
+
+        def count(outcome: RoundOutcome) -> None:
+            metrics.copied(outcome, clock.now_ms())
+            copied(outcome)
+
         rounds = Rounds(
             log,
             store,
@@ -81,9 +106,10 @@ def replicator(
             random=random,
             lock=lock,
             pause=journal.round.seconds,
-            report=lambda said: _written(status, said),
-            copied=copied,
+            report=report,
+            copied=count,
             stopping=stopping,
+            bases=JournalBases(settings.data / BASES, files=files, clock=clock),
         )
         opened.callback(loop.close)
         chores = Chores(log, store, Discovery(log, journal.prefixes), keep=journal.keep, clock=clock, active=lambda: loop.active)

@@ -20,6 +20,7 @@ from headwater.wire.operation import DryRun, Request, described, placed
 Consistency = Literal["end", "mark", "store"]
 """What a read waits for: everything durable at the call; the same, through a mark; or nothing: the store as it is."""
 View = Literal["ids", "status", "pointers"]
+_CONSISTENCIES = get_args(Consistency)
 _NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,239}$"
 _ETAG = re.compile(r'(?:W/)?"?([0-9]{1,19})"?')
 TopicName = Annotated[str, described("The name of the journals' topic, without its prefix `journal-` or with it.", pattern=_NAME)]
@@ -46,6 +47,9 @@ class CreateJournals(JournalsRequest, frozen=True, kw_only=True):
     """How a new topic is made."""
 
     partitions: Annotated[int, described("How many partitions a new topic has; 0: as configured.", least=0, most=4096)] = 0
+    cipher: Annotated[
+        str, described("Encrypt the payloads of new events with it: aes-256-gcm. A topic that is there is encrypted from then on.")
+    ] = ""
     dry_run: DryRun = False
 
 
@@ -65,10 +69,14 @@ class LookAtJournals(JournalsRequest, frozen=True, kw_only=True):
 class FollowJournals(JournalsRequest, frozen=True, kw_only=True):
     """Which events."""
 
-    after: Annotated[str | None, described("The position behind which to go on; left out: from the first event that is kept.")] = None
+    after: Annotated[
+        str | None,
+        described("The position behind which to go on; `kept`: at the first record that the log keeps; left out: the first event."),
+    ] = None
     last_event: Annotated[str | None, placed("header", "As `after`, which outranks it.", name="Last-Event-ID")] = None
     tags: Annotated[str | None, described('Only events with one of these tags: with commas between, or ["a", "b"].')] = None
     ids: Annotated[str | None, described('Only events of these journals: with commas between, or ["a", "b"].')] = None
+    copied: Annotated[bool, described("Read what the log has deleted from the store's copy. Without it that is an error.")] = False
 
     def check(self) -> None:
         super().check()
@@ -81,10 +89,10 @@ class FollowJournals(JournalsRequest, frozen=True, kw_only=True):
         return FollowPosition.read(self.after or self.last_event or "")
 
     def wanted_tags(self) -> frozenset[str]:
-        return _texts(self.tags, "tags")
+        return texts_of(self.tags, "tags")
 
     def wanted_ids(self) -> frozenset[str]:
-        return _texts(self.ids, "ids")
+        return texts_of(self.ids, "ids")
 
 
 class AppendMany(JournalsRequest, frozen=True, kw_only=True):
@@ -192,11 +200,12 @@ def check_expected(expected: object) -> int | None:
 
 
 def _check_consistency(given: object) -> None:
-    if given not in get_args(Consistency):
-        raise BadInput(f"{given!r:.40} is no consistency of reads.", hint=f"It is one of {', '.join(get_args(Consistency))}.")
+    if given not in _CONSISTENCIES:
+        raise BadInput(f"{given!r:.40} is no consistency of reads.", hint=f"It is one of {', '.join(_CONSISTENCIES)}.")
 
 
-def _texts(written: str | None, what: str) -> frozenset[str]:
+def texts_of(written: str | None, what: str) -> frozenset[str]:
+    """The texts of a parameter. Errors: `BadInput`."""
     if written is None:
         return frozenset()
     if not written.lstrip().startswith("["):

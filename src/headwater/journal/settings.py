@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -32,6 +33,8 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: Annotated[
         Duplicates, Note("Which event a read gives where several have one number: the first, the last, or none (fail).", '"first"')
     ] = "first"
+    key_file: Annotated[Path | None, Note("A file of the master keys of encrypted topics, the newest one first.", '"master.keys"')] = None
+    key_variable: Annotated[str, Note("The environment variable that holds the master keys, instead of a file.", '"MASTER_KEYS"')] = ""
 
 
 JOURNAL_SECTION = Section("journal", JournalSettings)

@@ -18,20 +18,21 @@ import pyarrow as pa
 
 from headwater.core.config import load
 from headwater.core.errors import BadBounds, BadInput, Conflict, LogGap, UnreadableRecord
-from headwater.core.settings import Settings
 from headwater.journal.action import Append, Delete, Mark
 from headwater.journal.change import EventRow, JournalChange
 from headwater.journal.claims import has_claims
 from headwater.journal.control import ControlLog
 from headwater.journal.event import KIND_NAMES, check_range, check_seq_nr
 from headwater.journal.head import Head, applied
+from headwater.journal.key_address import key_address_of
 from headwater.journal.merge import DuplicateCount, distinct
 from headwater.journal.metadata import EMPTY_COLUMN, read_metadata_column
 from headwater.journal.names import check_id, key_of, topic_of
 from headwater.journal.range_fold import fold_batches
-from headwater.journal.settings import JOURNAL_SECTION, Duplicates
+from headwater.journal.settings import JOURNAL_SECTION
+from headwater.journal.spark_part import EventChoice, EventOpener, PartitionPart
 from headwater.journal.store import PartitionView
-from headwater.journal.store_address import StoreAddress, open_store, store_address_of
+from headwater.journal.store_address import open_store, store_address_of
 from headwater.journal.topics import JournalTopics
 from headwater.journal.wire import read_record
 from headwater.log import Log
@@ -45,31 +46,12 @@ OPTIONS = {
     "id": "only this journal",
     "fromSeqNr": "the number of the first event; for events alone",
     "toSeqNr": "the number of the last event; for events alone",
+    "undecryptable": "fail (the default), or null: what no key opens has no payload, and true in the column encrypted; for events alone",
 }
 VIEWS = ("events", "heads", "actions")
 _TIME = pa.timestamp("us", "UTC")
 _HEADERS = pa.map_(pa.string(), pa.string())
 _MOST = 4096  # rows of one batch
-
-
-class EventChoice(msgspec.Struct, frozen=True):
-    """Which journal and which of its events. `id`: None for all."""
-
-    id: str | None = None
-    start: int = 1
-    stop: int | None = None
-
-
-class PartitionPart(msgspec.Struct, frozen=True):
-    """What one task reads: a partition up to `end`. `store`: where its copy is. `skip`: offsets of quarantined records."""
-
-    topic: str
-    partition: int
-    generation: str
-    end: int
-    store: StoreAddress
-    skip: tuple[int, ...] = ()
-    duplicates: Duplicates = "first"
 
 
 class _JournalTable(PlannedTable):
@@ -91,7 +73,8 @@ class _JournalTable(PlannedTable):
         topic = JournalTopics(log, journal).find(self._name)
         control = ControlLog(log, topic.name)
         control.look()
-        store = _store_of(settings, log)
+        data = Path(log.address.path or settings.data)
+        store, keys = store_address_of(settings, data), key_address_of(settings, data)
         id = self._choice.id
         numbers = range(topic.partitions) if id is None else [partition_for(key_of(id), topic.partitions)]
         return [
@@ -101,6 +84,7 @@ class _JournalTable(PlannedTable):
                 topic.generation,
                 log.bounds(topic.name, number).end,
                 store,
+                keys,
                 control.partition(topic.generation, number).quarantined,
                 journal.duplicates,
             )
@@ -110,18 +94,20 @@ class _JournalTable(PlannedTable):
     def rows(self, log: Log, part: PartitionPart, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
         if log.topic(part.topic).generation != part.generation:
             raise Conflict(f"Topic {part.topic} was deleted and created again while it was read.", hint="Load it again.")
-        with open_store(part.store) as store:
+        with open_store(part.store) as store, EventOpener(log, part) as opener:
             copy = store.partition(part.topic, part.partition, part.generation, create=False)
             with nullcontext() if copy is None else copy.view() as view:
                 made: list[dict[str, Any]] = []
-                for cells in self._cells(part, view, _tail(log, part, view)):
+                for cells in self._cells(part, view, _tail(log, part, view), opener):
                     made.append(cells)
                     if len(made) == _MOST:
                         yield _columns(self.schema, made, wanted)
                         made = []
                 yield _columns(self.schema, made, wanted)
 
-    def _cells(self, part: PartitionPart, view: PartitionView | None, tail: dict[str, JournalChange]) -> Iterator[dict[str, Any]]:
+    def _cells(
+        self, part: PartitionPart, view: PartitionView | None, tail: dict[str, JournalChange], opener: EventOpener
+    ) -> Iterator[dict[str, Any]]:
         """The rows of every journal that there is, with their heads."""
         for id, stored, change in _journals(view, tail, self._choice.id):
             if change is None:
@@ -131,11 +117,18 @@ class _JournalTable(PlannedTable):
                 head = applied(change.fold, stored, partition=part.partition, generation=part.generation, segment_size=size)
             if head is not None:
                 kept = None if change is not None and change.fold.purged >= 0 else stored
-                yield from self._of_journal(part, view, id, head, kept, change)
+                yield from self._of_journal(part, view, id, head, kept, change, opener)
 
     @abstractmethod
     def _of_journal(
-        self, part: PartitionPart, view: PartitionView | None, id: str, head: Head, stored: Head | None, change: JournalChange | None
+        self,
+        part: PartitionPart,
+        view: PartitionView | None,
+        id: str,
+        head: Head,
+        stored: Head | None,
+        change: JournalChange | None,
+        opener: EventOpener,
     ) -> Iterator[dict[str, Any]]:
         """The rows of one journal. `stored`: its head in the store, of the same life. `change`: what the log says behind the store."""
 
@@ -158,11 +151,19 @@ class JournalEvents(_JournalTable):
             pa.field("metadata", pa.string()),
             pa.field("header_metadata", pa.string()),
             pa.field("headers", _HEADERS, nullable=False),
+            pa.field("encrypted", pa.bool_(), nullable=False),
         ]
     )
 
     def _of_journal(
-        self, part: PartitionPart, view: PartitionView | None, id: str, head: Head, stored: Head | None, change: JournalChange | None
+        self,
+        part: PartitionPart,
+        view: PartitionView | None,
+        id: str,
+        head: Head,
+        stored: Head | None,
+        change: JournalChange | None,
+        opener: EventOpener,
     ) -> Iterator[dict[str, Any]]:
         start, stop = max(self._choice.start, head.deleted + 1), self._choice.stop
         if stop is not None and start > stop:
@@ -172,7 +173,8 @@ class JournalEvents(_JournalTable):
         behind = [] if change is None else [row for row in change.rows if start <= row.seq_nr and (stop is None or row.seq_nr <= stop)]
         behind.sort(key=_order)
         for row in distinct(heapq.merge(copied, behind, key=_order), part.duplicates, DuplicateCount(), id):
-            yield _event_cells(id, row)
+            opened = opener.opened(id, row, lenient=self._choice.lenient)
+            yield {**_event_cells(id, opened or msgspec.structs.replace(row, payload=None)), "encrypted": opened is None}
 
 
 class JournalHeads(_JournalTable):
@@ -195,7 +197,14 @@ class JournalHeads(_JournalTable):
     )
 
     def _of_journal(
-        self, part: PartitionPart, view: PartitionView | None, id: str, head: Head, stored: Head | None, change: JournalChange | None
+        self,
+        part: PartitionPart,
+        view: PartitionView | None,
+        id: str,
+        head: Head,
+        stored: Head | None,
+        change: JournalChange | None,
+        opener: EventOpener,
     ) -> Iterator[dict[str, Any]]:
         yield {
             **msgspec.structs.asdict(head),
@@ -257,10 +266,13 @@ def journal_table(name: str, options: Mapping[str, str]) -> Table:
     numbers = [None if (text := given.get(option.lower())) is None else _number(text, option) for option in ("fromSeqNr", "toSeqNr")]
     if view != "events" and numbers != [None, None]:
         raise BadInput(f"The view {view} has no events to choose from.", hint="Leave fromSeqNr and toSeqNr out, or read the view events.")
+    lenient = given.get("undecryptable", "fail")
+    if lenient not in ("fail", "null") or (view != "events" and "undecryptable" in given):
+        raise BadInput(f"undecryptable={lenient!r:.40} is not possible for the view {view}.", hint="It is fail or null, for events alone.")
     start, stop = numbers[0] or 1, numbers[1]
     check_range(start, stop)
     topic_of(name, JOURNAL_SECTION.of(load().settings).prefixes)
-    choice = EventChoice(None if "id" not in given else check_id(given["id"]), start, stop)
+    choice = EventChoice(None if "id" not in given else check_id(given["id"]), start, stop, lenient == "null")
     made: dict[str, type[JournalEvents | JournalHeads | JournalActions]] = {
         "events": JournalEvents,
         "heads": JournalHeads,
@@ -273,11 +285,6 @@ def _number(text: str, option: str) -> int:
     if not text.strip().isascii() or not text.strip().isdigit():
         raise BadBounds(f"{text!r:.40} does not fit the option {option}.", hint="Give the number of an event, 1 or more.")
     return check_seq_nr(int(text), f"number for {option}")
-
-
-def _store_of(settings: Settings, log: Log) -> StoreAddress:
-    """The store beside an embedded log, or the configured one."""
-    return store_address_of(settings, Path(log.address.path or settings.data))
 
 
 def _tail(log: Log, part: PartitionPart, view: PartitionView | None) -> dict[str, JournalChange]:

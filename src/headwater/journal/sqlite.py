@@ -11,7 +11,9 @@ from weakref import WeakValueDictionary
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadInput, Closed
 from headwater.core.files import Files
+from headwater.journal.names import SNAPSHOTS
 from headwater.journal.sqlite_partition import STATEMENTS, SqlitePartitionStore
+from headwater.journal.sqlite_rings import SqliteRingStore
 from headwater.journal.store import JournalStore
 from headwater.log.record import check_topic_name
 from headwater.store.migrations import read_migrations
@@ -64,6 +66,13 @@ class SqliteJournalStore(JournalStore):
         if database is None:
             return None
         return SqlitePartitionStore(topic, partition, generation, database, clock=self._clock, segment_size=self._segment_size)
+
+    def snapshots(self, topic: str, partition: int, generation: str, *, create: bool = True) -> SqliteRingStore | None:
+        """As `JournalStore.snapshots`: in the file of the journals' partition. Errors: as `partition`."""
+        check_topic_name(topic)
+        with self._guard:
+            database = self._database(topic.removeprefix(SNAPSHOTS), partition, create=create)
+        return None if database is None else SqliteRingStore(topic, partition, generation, database, clock=self._clock)
 
     def setting(self, key: str) -> str | None:
         database = self._settings_file(create=False)

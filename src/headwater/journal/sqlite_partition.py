@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from itertools import groupby, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,8 +18,10 @@ from headwater.core.errors import Damaged, Differs
 from headwater.journal.apply import check_generation, due, journal_updates
 from headwater.journal.change import EventRow, PartitionChange, Pointer
 from headwater.journal.event import MAX_SEQ_NR, Payload, PayloadKind
-from headwater.journal.head import Head
-from headwater.journal.store import PartitionStore, PartitionView
+from headwater.journal.head import EMPTY, Head, HeadFold
+from headwater.journal.places import moved_here
+from headwater.journal.store import CopyTotals, ForkedNumber, PartitionStore, PartitionView
+from headwater.journal.tally import CopyTally
 from headwater.store import Row
 from headwater.store.sqlite.database import Database, SqliteSnapshot, SqliteStatements
 from headwater.store.statements import read_statements
@@ -26,8 +29,10 @@ from headwater.store.statements import read_statements
 STATEMENTS = read_statements(Path(__file__).with_name("sqlite.sql"))
 _ROWS, _NEXT_ROWS, _HEAD, _POINTER = (STATEMENTS[name] for name in ("rows", "next_rows", "head", "pointer"))
 _KINDS = (None, PayloadKind.BINARY, PayloadKind.JSON, PayloadKind.TEXT)  # by number: a look-up costs a tenth of PayloadKind(number)
-_ROTTEN = (IndexError, TypeError, ValueError, msgspec.MsgspecError)  # what a value of the wrong kind raises
+ROTTEN = (IndexError, TypeError, ValueError, msgspec.MsgspecError)
+"""What a value of the wrong kind raises."""
 _tags = msgspec.json.Decoder(tuple[str, ...]).decode
+_fold = msgspec.json.Decoder(HeadFold).decode
 _headers = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
@@ -51,13 +56,15 @@ class SqlitePartitionStore(PartitionStore):
     def view(self) -> SqlitePartitionView:
         return SqlitePartitionView(self, self._database.snapshot())
 
-    def apply(self, change: PartitionChange) -> bool:
+    def apply(self, change: PartitionChange, tally: CopyTally | None = None) -> bool:
         with self._database.transaction() as transaction:
             pointer = self.stored_pointer(transaction)
             if not due(change, pointer or Pointer(-1)):
                 return False
             if change.journals:
-                self._apply_journals(transaction, change)
+                self._apply_journals(transaction, change, tally)
+            if len(change.counts) > 1:
+                _note_moved(transaction, change)
             now = self._clock.now_ms()
             if pointer is None:
                 place = (self.topic, self.partition, change.end - 1, change.generation, change.epoch, now, now)
@@ -72,28 +79,46 @@ class SqlitePartitionStore(PartitionStore):
         self._database.checkpoint()
         return pointer
 
-    def clear(self) -> None:
+    def clear(self, offset: int = -1) -> None:
         with self._database.transaction() as transaction:
             self.stored_pointer(transaction)
-            for name in ("delete_all_rows", "delete_heads", "delete_pointer"):
+            for name in ("delete_all_rows", "delete_heads", "delete_all_moved", "delete_pointer"):
                 transaction.rows(STATEMENTS[name])
             now = self._clock.now_ms()
             # The generation is noted, so that a late task of the deleted topic finds a file that is no longer its own.
-            transaction.rows(STATEMENTS["insert_pointer"], (self.topic, self.partition, -1, self.generation, 0, now, now))
+            transaction.rows(STATEMENTS["insert_pointer"], (self.topic, self.partition, offset, self.generation, 0, now, now))
 
-    def _apply_journals(self, transaction: SqliteStatements, change: PartitionChange) -> None:
+    def restore(self, base: PartitionView) -> None:
+        with self._database.transaction() as transaction:
+            self.stored_pointer(transaction)
+            for name in ("delete_all_rows", "delete_heads", "delete_all_moved", "delete_pointer"):
+                transaction.rows(STATEMENTS[name])
+            key, after = 0, None
+            while page := base.heads(after):
+                for id, head in page:
+                    key += 1
+                    transaction.rows(STATEMENTS["insert_head"], (key, id, *_head_columns(head)))
+                    for rows in base.rows(id, msgspec.structs.replace(head, seq_nr=MAX_SEQ_NR), 1):
+                        transaction.many(STATEMENTS["insert_row"], _row_columns([(key, tuple(rows))]))
+                after = page[-1][0]
+            transaction.many(STATEMENTS["set_moved"], [(id, _json(fold).decode()) for id, fold in base.all_moved()])
+            now, pointer = self._clock.now_ms(), base.pointer
+            place = (self.topic, self.partition, pointer.offset, self.generation, pointer.epoch, now, now)
+            transaction.rows(STATEMENTS["insert_pointer"], place)
+
+    def _apply_journals(self, transaction: SqliteStatements, change: PartitionChange, tally: CopyTally | None) -> None:
         keys: dict[str, int] = {}
         heads: dict[str, Head] = {}
         [(last_key,)] = transaction.rows(STATEMENTS["last_key"])
         if last_key:
             for id, key, *columns in transaction.many(STATEMENTS["stored_head"], [(journal.id,) for journal in change.journals]):
-                keys[id], heads[id] = key, _head(self.partition, columns)
+                keys[id], heads[id] = key, head_of_columns(self.partition, columns)
         rows: list[tuple[int, tuple[EventRow, ...]]] = []
         made: list[Row] = []
         moved: list[Row] = []
         gone: list[Row] = []
         deleted: list[Row] = []
-        for update in journal_updates(change, heads, segment_size=self._segment_size):
+        for update in journal_updates(change, heads, segment_size=self._segment_size, tally=tally):
             head = update.head
             if update.stored is None:
                 if head is None:
@@ -112,9 +137,11 @@ class SqlitePartitionStore(PartitionStore):
                     moved.append((key, *_head_columns(head)))
             if update.rows:
                 rows.append((key, update.rows))
+        purged = [(journal.id, journal.fold.purged) for journal in change.journals if journal.fold.purged >= 0]
         # Rows that go, before those that come: a journal that is purged and appended to keeps its key.
         for name, values in (
             ("delete_rows", deleted),
+            ("purge_snapshots", purged),
             ("delete_head", gone),
             ("insert_head", made),
             ("update_head", moved),
@@ -168,8 +195,8 @@ class SqlitePartitionView(PartitionView):
     def head(self, id: str) -> Head | None:
         row = self._snapshot.row(_HEAD, (id,))
         try:
-            return None if row is None else _head(self._partition, row)
-        except _ROTTEN as error:
+            return None if row is None else head_of_columns(self._partition, row)
+        except ROTTEN as error:
             raise self._store.damaged(error) from error
 
     def rows(self, id: str, head: Head, start: int, stop: int | None = None, *, batch: int = 1000) -> Iterator[list[EventRow]]:
@@ -180,7 +207,7 @@ class SqlitePartitionView(PartitionView):
         while found:
             try:
                 rows = _event_rows(found, self._partition, head.record_id)
-            except _ROTTEN as error:
+            except ROTTEN as error:
                 raise self._store.damaged(error) from error
             yield rows
             if len(found) < batch:
@@ -191,11 +218,43 @@ class SqlitePartitionView(PartitionView):
     def ids(self, after: str | None = None, limit: int = 1000) -> list[str]:
         return [id for (id,) in self._page("ids", after, limit)]
 
+    def moved(self, id: str) -> HeadFold:
+        row = self._snapshot.row(STATEMENTS["moved"], (id,))
+        try:
+            return EMPTY if row is None else _fold(row[0])
+        except ROTTEN as error:
+            raise self._store.damaged(error) from error
+
+    def all_moved(self) -> list[tuple[str, HeadFold]]:
+        try:
+            return [(id, _fold(text)) for id, text in self._snapshot.rows(STATEMENTS["all_moved"])]
+        except ROTTEN as error:
+            raise self._store.damaged(error) from error
+
+    def forks(self, limit: int = 1000) -> list[ForkedNumber]:
+        """As `PartitionView.forks`, found by SQLite."""
+        rows = self._snapshot.rows(STATEMENTS["forks"])
+        grouped = groupby(rows, key=lambda row: (row[0], row[1]))
+        return [ForkedNumber(id, number, tuple(row[2] for row in group)) for (id, number), group in islice(grouped, limit)]
+
+    def totals(self, today: date) -> CopyTotals:
+        """As `PartitionView.totals`, counted by SQLite: a million events in seconds."""
+        rows = self._snapshot.rows
+        try:
+            [(journals, expired)] = rows(STATEMENTS["head_totals"], (today.isoformat(),))
+            [(events, size)], [(forks, gaps)] = rows(STATEMENTS["row_totals"]), rows(STATEMENTS["number_totals"])
+            deleted = sum(to for (to,) in rows(STATEMENTS["deleted_numbers"]))
+            return CopyTotals(
+                journals=journals, events=events, payload_bytes=size, forks=forks, gaps=gaps, deleted=deleted, expired=expired
+            )
+        except ROTTEN as error:
+            raise self._store.damaged(error) from error
+
     def heads(self, after: str | None = None, limit: int = 1000) -> list[tuple[str, Head]]:
         page = self._page("heads", after, limit)
         try:
-            return [(id, _head(self._partition, columns)) for id, *columns in page]
-        except _ROTTEN as error:
+            return [(id, head_of_columns(self._partition, columns)) for id, *columns in page]
+        except ROTTEN as error:
             raise self._store.damaged(error) from error
 
     def _page(self, name: str, after: str | None, limit: int) -> list[Row]:
@@ -224,6 +283,15 @@ def _event_rows(found: list[Row], partition: int, record_id: uuid.UUID | None) -
     ]
 
 
+def _note_moved(transaction: SqliteStatements, change: PartitionChange) -> None:
+    """Keep what all records of this partition say of journals with an older place."""
+    for journal in change.journals:
+        if moved_here(journal.id.encode(), change.counts, change.partition):
+            row = transaction.row(STATEMENTS["moved"], (journal.id,))
+            fold = (EMPTY if row is None else _fold(row[0])).then(journal.fold)
+            transaction.rows(STATEMENTS["set_moved"], (journal.id, _json(fold).decode()))
+
+
 def _row_columns(journals: list[tuple[int, tuple[EventRow, ...]]]) -> Iterator[Row]:
     """The columns of each row, one at a time: a list of all of them would only make work for the garbage collector."""
     for key, rows in journals:
@@ -244,7 +312,8 @@ def _row_columns(journals: list[tuple[int, tuple[EventRow, ...]]]) -> Iterator[R
             )
 
 
-def _head(partition: int, columns: Sequence[Any]) -> Head:
+def head_of_columns(partition: int, columns: Sequence[Any]) -> Head:
+    """A head from the columns of the statement `head`."""
     offset, segment_size, seq_nr, delete_to, created, updated, expire_after, expire_on, record_id, origin = columns
     return Head(
         partition,

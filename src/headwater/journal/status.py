@@ -43,6 +43,7 @@ class ReplicatorStatus(msgspec.Struct, frozen=True, kw_only=True):
     spark: bool = False  # whether a Java process runs for it
     problem: str = ""  # what keeps all partitions
     partitions: tuple[PartitionStatus, ...] = ()
+    quarantined: dict[str, int] = {}  # records that are left out, by topic
 
 
 class StatusFile:

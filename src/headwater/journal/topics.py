@@ -21,7 +21,8 @@ class JournalTopics:
     """The topics of one log that hold journals. Blocking."""
 
     def __init__(self, log: Log, settings: JournalSettings, usual: TopicSettings | None = None) -> None:
-        self._log, self._settings, self._usual = log, settings, usual
+        self.log = self._log = log
+        self._settings, self._usual = settings, usual
 
     def name(self, name: str) -> str:
         """The topic's name: `journal-bank` for `bank`. Errors: `BadInput`."""

@@ -10,13 +10,16 @@ from headwater.journal.head import Head
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
 from headwater.journal.shown import show_head, show_trail_record
+from headwater.journal.snapshot import SnapshotCriteria
+from headwater.journal.snapshot_partition import SnapshotPartition
+from headwater.journal.snapshot_shown import show_snapshot
 from headwater.journal.store import PartitionView
 from headwater.log.search import records_with_key
 
 _SEARCHED = 1_000_000  # records of the log's end that are searched
 
 
-def trail(partition: JournalPartition, id: str, limit: int) -> JournalTrail:
+def trail(partition: JournalPartition, snapshots: SnapshotPartition, id: str, limit: int) -> JournalTrail:
     """Errors: those of reads."""
     bounds = partition.bounds()
     name, number, key = partition.topic.name, partition.number, key_of(id)
@@ -38,6 +41,7 @@ def trail(partition: JournalPartition, id: str, limit: int) -> JournalTrail:
         head=None if head is None else show_head(id, head),
         rows=rows,
         records=list(newest),
+        snapshots=[show_snapshot(one) for one in snapshots.find(id, SnapshotCriteria())],
     )
 
 

@@ -5,7 +5,7 @@ Large topics are folded by Spark's tasks, one for each partition, each with a sc
 
 from __future__ import annotations
 
-import tempfile
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,16 +17,20 @@ import msgspec
 
 from headwater.core.errors import Cancelled, Differs, Unavailable
 from headwater.core.memory import uncollected
-from headwater.journal.control import ControlLog, PartitionControl
+from headwater.journal.base import BaseNote, JournalBases
+from headwater.journal.control import NOTHING, ControlLog, PartitionControl
 from headwater.journal.copied_partition import remake_pending
+from headwater.journal.counts import partition_counts
 from headwater.journal.digest import head_content, row_content
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.discovery import JournalTopic, snapshots_of
 from headwater.journal.head import Head
 from headwater.journal.replicate import RoundEngine, result_schema
 from headwater.journal.replication_task import PartitionTask, copy_partition, gap
-from headwater.journal.store import JournalStore, PartitionStore, PartitionView
+from headwater.journal.snapshot_verify import verify_rings
+from headwater.journal.store import JournalStore, PartitionView
 from headwater.journal.store_address import StoreAddress, open_store
 from headwater.log import Log
+from headwater.wire.progress import report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +40,10 @@ if TYPE_CHECKING:
 
 LARGE = 500_000
 """Records from which on Spark folds them."""
+_STEP = 100_000  # records between two reports of progress
 _END = object()
+Controls = tuple[PartitionControl, PartitionControl]
+"""What is decided about a partition of journals, and about its snapshots."""
 
 
 class PartitionVerification(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +54,7 @@ class PartitionVerification(msgspec.Struct, frozen=True, kw_only=True):
     pointer: int
     journals: int = 0
     rows: int = 0
+    snapshots: int = 0
     difference: str = ""
 
 
@@ -80,24 +88,41 @@ def verify_topic(
     spark: LazySpark | None = None,
     large: int = LARGE,
     cancel: threading.Event | None = None,
+    bases: JournalBases | None = None,
 ) -> TopicVerification:
-    """Compare every partition up to its pointer. `spark`: None keeps the work here.
+    """Compare every partition up to its pointer. `spark`: None keeps the work here. `bases`: from which the fold of a log begins that no
+    longer begins at 0.
 
-    Errors: `LogGap` where the log no longer begins at 0; `Unavailable` where a copy is being made anew; `UnreadableRecord`; `Cancelled`;
-    those of the log, the store and Spark.
+    Errors: `LogGap` where the log no longer begins at 0 and no base leads up to it; `Unavailable` where a copy is being made anew;
+    `UnreadableRecord`; `Cancelled`; those of the log, the store and Spark.
     """
     control, cancel = ControlLog(log, topic.name), cancel or threading.Event()
     control.look()
-    controls = tuple(control.partition(topic.generation, number) for number in range(topic.partitions))
+    snapshots = snapshots_of(log, topic)
+    controls = tuple(_controls(control, topic, snapshots, number) for number in range(topic.partitions))
     total = sum(log.bounds(topic.name, number).end for number in range(topic.partitions))
     if spark is not None and spark.allowed and total >= large:
-        found = _verify_on_spark(log, topic, controls, address, spark, cancel)
+        found = _verify_on_spark(log, topic, snapshots, controls, address, spark, cancel, None if bases is None else bases.folder)
         return TopicVerification(topic=topic.name, engine="spark", partitions=tuple(found))
-    found = [
-        verify_partition(log, store, topic, number, control=controls[number], one_row=address.cassandra is not None, stopped=cancel.is_set)
-        for number in range(topic.partitions)
-    ]
-    return TopicVerification(topic=topic.name, engine="here", partitions=tuple(found))
+    verified: list[PartitionVerification] = []
+    before = 0
+    for number in range(topic.partitions):
+        one = verify_partition(
+            log,
+            store,
+            topic,
+            number,
+            snapshots=snapshots,
+            controls=controls[number],
+            one_row=address.cassandra is not None,
+            stopped=cancel.is_set,
+            bases=bases,
+            folded=lambda done, before=before: report(before + done, total),  # type: ignore[misc]
+        )
+        before += one.pointer + 1
+        report(before, total)
+        verified.append(one)
+    return TopicVerification(topic=topic.name, engine="here", partitions=tuple(verified))
 
 
 def verify_partition(
@@ -106,11 +131,19 @@ def verify_partition(
     topic: JournalTopic,
     partition: int,
     *,
-    control: PartitionControl,
+    snapshots: JournalTopic | None = None,
+    controls: Controls = (NOTHING, NOTHING),
     one_row: bool = False,
     stopped: Callable[[], bool] = lambda: False,
+    bases: JournalBases | None = None,
+    folder: Path | None = None,
+    folded: Callable[[int], None] = lambda records: None,
 ) -> PartitionVerification:
     """Compare one partition's copy with what the log says up to its pointer. Errors: as `verify_topic`.
+
+    `snapshots`: the topic of its snapshots, None where there is none. `controls`: what is decided about journals and about snapshots.
+    `folded`: told from time to time how many records are folded. `folder`: an empty one in which what the log says is left, as a store of
+    SQLite files, closed and synced. With `bases`, snapshots whose log no longer begins at 0 are not compared: no base has them.
 
     `one_row`: the store has one row for each number and timestamp of a journal, the first that came, as the tables of kafka-journal do.
     """
@@ -118,23 +151,65 @@ def verify_partition(
     nothing = PartitionVerification(topic=topic.name, partition=partition, pointer=-1)
     if copy is None or copy.pointer().offset < 0:
         return nothing
-    if remake_pending(store, topic, partition, control):
+    if any(remake_pending(store, one, partition, control) for one, control in zip((topic, snapshots), controls, strict=True) if one):
         raise Unavailable(f"The copy of {topic.name}/{partition} is being made anew.", hint="Verify it once the replicator has done that.")
-    start = log.bounds(topic.name, partition).start
+    start, note = log.bounds(topic.name, partition).start, None
     if start > 0:
-        raise gap(topic.name, partition, 0, start)
-    with tempfile.TemporaryDirectory(prefix="headwater-verify-") as folder, open_store(StoreAddress(folder=Path(folder))) as scratch:
-        task = PartitionTask(topic=topic.name, partition=partition, generation=topic.generation, end=0, skip=control.quarantined)
-        expected = _folded(log, scratch, task, copy.pointer().offset + 1, stopped)
+        if bases is None:
+            raise gap(topic.name, partition, 0, start)
+        note = bases.usable(log, topic, partition)
+        if note.pointer > copy.pointer().offset:
+            raise Differs(
+                f"The copy of {topic.name}/{partition} ends at offset {copy.pointer().offset}, and its base at {note.pointer}.",
+                hint=f"It is older. Let it begin with the base: `headwater journal rebuild {topic.name}`.",
+            )
+    if bases is not None and snapshots is not None and partition < snapshots.partitions and log.bounds(snapshots.name, partition).start > 0:
+        snapshots = None
+    bases = bases or JournalBases(Path(os.devnull))
+    counts = partition_counts(store, topic) if log.engine == "kafka" else ()
+    with bases.scratch(topic, note, folder=folder) as made, open_store(StoreAddress(folder=made)) as scratch:
+
+        def fold(one: JournalTopic, end: int, control: PartitionControl) -> None:
+            task = PartitionTask(
+                topic=one.name,
+                partition=partition,
+                generation=one.generation,
+                end=end,
+                skip=control.quarantined,
+                counts=counts if one is topic else (),
+                holds=one.holds,
+            )
+            _fold(log, scratch, task, end, stopped, folded)
+
+        fold(topic, copy.pointer().offset + 1, controls[0])
         with copy.view() as view:
-            if view.pointer.offset + 1 > task.end:  # the replicator has gone on: only little is left for the time that the view is held
-                expected = _folded(log, scratch, task, view.pointer.offset + 1, stopped)
+            fold(topic, view.pointer.offset + 1, controls[0])  # the replicator has gone on: only little is left while the view is held
+            expected = scratch.partition(topic.name, partition, topic.generation)
+            assert expected is not None
             with expected.view() as wanted:
-                return _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view, one_row)
+                found = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view, one_row)
+        if not found.difference and snapshots is not None and partition < snapshots.partitions:
+            count, difference = verify_rings(log, store, scratch, topic, snapshots, partition, controls=controls, fold=fold)
+            found = msgspec.structs.replace(found, snapshots=count, difference=difference)
+        expected.checkpoint()
+        return found
 
 
-def _folded(log: Log, scratch: JournalStore, task: PartitionTask, end: int, stopped: Callable[[], bool]) -> PartitionStore:
-    outcome = copy_partition(log, scratch, msgspec.structs.replace(task, end=end), stopped=stopped)
+def _controls(control: ControlLog, topic: JournalTopic, snapshots: JournalTopic | None, partition: int) -> Controls:
+    of_snapshots = NOTHING if snapshots is None else control.partition(snapshots.generation, partition)
+    return control.partition(topic.generation, partition), of_snapshots
+
+
+def _fold(
+    log: Log, scratch: JournalStore, task: PartitionTask, end: int, stopped: Callable[[], bool], folded: Callable[[int], None]
+) -> None:
+    done = 0
+    while True:
+        outcome = copy_partition(log, scratch, msgspec.structs.replace(task, end=min(end, done + _STEP)), stopped=stopped)
+        done = max(done + _STEP, (outcome.pointer or 0) + 1)
+        if outcome.problem is not None or done >= end or stopped():
+            break
+        folded(done)
     if outcome.problem is not None:
         raise Differs(
             f"The log of {task.topic}/{task.partition} cannot be folded up to the store's pointer {end - 1}: {outcome.problem.message}",
@@ -142,9 +217,6 @@ def _folded(log: Log, scratch: JournalStore, task: PartitionTask, end: int, stop
         )
     if stopped():
         raise Cancelled("The comparison was cancelled.", hint="Start it again.")
-    found = scratch.partition(task.topic, task.partition, task.generation)
-    assert found is not None
-    return found
 
 
 def _compared(start: PartitionVerification, wanted: PartitionView, view: PartitionView, one_row: bool) -> PartitionVerification:
@@ -167,7 +239,16 @@ def _compared(start: PartitionVerification, wanted: PartitionView, view: Partiti
                     start, journals=journals, rows=rows, difference=f"Journal {id!r}, event {number}: {says:.1000}."
                 )
             rows += 1
-    return msgspec.structs.replace(start, journals=journals, rows=rows)
+    difference = _moved_difference(wanted, view) if not one_row else ""
+    return msgspec.structs.replace(start, journals=journals, rows=rows, difference=difference)
+
+
+def _moved_difference(wanted: PartitionView, view: PartitionView) -> str:
+    """Of what is noted about journals whose older records lie in another partition. One that was copied before the topic's growth was
+    noticed has no note."""
+    noted, expected = dict(view.all_moved()), dict(wanted.all_moved())
+    wrong = next((id for id, fold in noted.items() if fold.offset >= 0 and expected.get(id) != fold), None)
+    return "" if wrong is None else f"Journal {wrong!r}: what is noted of its records here is not what the log says."
 
 
 def _heads(view: PartitionView) -> Iterator[tuple[str, Head]]:
@@ -199,27 +280,84 @@ def _head_difference(id: str, wanted: Head, stored: Head) -> str:
 def _verify_on_spark(
     log: Log,
     topic: JournalTopic,
-    controls: Sequence[PartitionControl],
+    snapshots: JournalTopic | None,
+    controls: Sequence[Controls],
     address: StoreAddress,
     spark: LazySpark,
     cancel: threading.Event,
+    bases: Path | None = None,
 ) -> list[PartitionVerification]:
     from headwater.spark.ranges import Range
 
     ranges = [Range(topic.name, number, 0, log.bounds(topic.name, number).end) for number in range(topic.partitions)]
-    worker = partial(verify_in_task, address, topic, tuple(controls))
+    worker = partial(verify_in_task, address, topic, snapshots, tuple(controls), bases=bases)
     tables = spark.runner().run(ranges, worker, schema=result_schema(), cancel=cancel)
     return [msgspec.json.decode(table.column("result")[0].as_py(), type=PartitionVerification) for table in tables]
 
 
 def verify_in_task(
-    address: StoreAddress, topic: JournalTopic, controls: tuple[PartitionControl, ...], log: Log, given: Range
+    address: StoreAddress,
+    topic: JournalTopic,
+    snapshots: JournalTopic | None,
+    controls: tuple[Controls, ...],
+    log: Log,
+    given: Range,
+    *,
+    bases: Path | None = None,
 ) -> pa.RecordBatch:
     """Runs inside a Spark task: `verify_partition` of the range's partition."""
     import pyarrow as pa
 
     with open_store(address) as store, uncollected():
         found = verify_partition(
-            log, store, topic, given.partition, control=controls[given.partition], one_row=address.cassandra is not None
+            log,
+            store,
+            topic,
+            given.partition,
+            snapshots=snapshots,
+            controls=controls[given.partition],
+            one_row=address.cassandra is not None,
+            bases=None if bases is None else JournalBases(bases),
         )
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(found)]}, schema=result_schema())
+
+
+def write_bases(
+    log: Log,
+    store: JournalStore,
+    topic: JournalTopic,
+    *,
+    address: StoreAddress,
+    bases: JournalBases,
+    stopped: Callable[[], bool] = lambda: False,
+    dry_run: bool = False,
+) -> list[tuple[PartitionVerification, BaseNote | None]]:
+    """Verify the copy of every partition, and keep what was verified as its base. A partition of which nothing is copied gets none.
+
+    Errors: those of `verify_topic`, `Differs` among them; partitions that were done by then have their new bases, the others their old
+    ones.
+    """
+    control = ControlLog(log, topic.name)
+    control.look()
+    found: list[tuple[PartitionVerification, BaseNote | None]] = []
+    with bases.writing(topic) as home:
+        for number in range(topic.partitions):
+            folder = home / str(number)
+            folder.mkdir()
+            one = verify_partition(
+                log,
+                store,
+                topic,
+                number,
+                controls=(control.partition(topic.generation, number), NOTHING),
+                one_row=address.cassandra is not None,
+                stopped=stopped,
+                bases=bases,
+                folder=folder,
+            )
+            TopicVerification(topic=topic.name, engine="here", partitions=(one,)).check()
+            written = None
+            if one.pointer >= 0 and not dry_run:
+                written = bases.adopt(topic, number, folder, pointer=one.pointer, journals=one.journals, events=one.rows)
+            found.append((one, written))
+    return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from headwater.core.errors import WrongExpected
+from headwater.core.errors import NotOwner, WrongExpected
 from headwater.journal.append_draft import AppendDraft, PlainDraft
 
 
@@ -21,7 +23,8 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 
 
 class ActionPlaced(msgspec.Struct, frozen=True, gc=False):
-    """Where a Delete, a Purge or a Mark lies. `to`: the last number that a Delete removes; 0 for the others."""
+    """Where a Delete, a Purge or a Mark lies. `to`: the last number that a Delete removes; 0 for the others. `offset`: -1 for an erasure
+    that found nothing to purge."""
 
     partition: int
     offset: int
@@ -41,6 +44,14 @@ class PurgeDraft(NamedTuple):
     id: str
 
 
+class EraseDraft(NamedTuple):
+    """Remove a journal, and destroy its keys. `who`, `why`: for the audit."""
+
+    id: str
+    who: str = ""
+    why: str = ""
+
+
 class MarkDraft(NamedTuple):
     """Put a mark into the partition of a journal."""
 
@@ -48,7 +59,7 @@ class MarkDraft(NamedTuple):
     mark: str
 
 
-Draft = PlainDraft | AppendDraft | DeleteDraft | PurgeDraft | MarkDraft
+Draft = PlainDraft | AppendDraft | DeleteDraft | PurgeDraft | EraseDraft | MarkDraft
 
 
 class Condition(NamedTuple):
@@ -74,3 +85,28 @@ def wrong_expected(id: str, expected: int, last: int) -> WrongExpected:
         if last > expected
         else f"Append with expected={last}.",
     )
+
+
+def not_exact(id: str) -> NotOwner:
+    """The error for numbering and expecting in a topic that others write, too."""
+    return NotOwner(
+        f"Journal {id!r:.60} is written by others, too, without claims: its last number is not certain.",
+        hint="Give every event its number (seq_nr) and no `expected`, or create a topic of headwater's own.",
+    )
+
+
+def replayed(outcome: Outcome) -> Outcome:
+    """The outcome for a call that repeats the one that had this outcome."""
+    return Appended(outcome.first, outcome.last, outcome.partition, outcome.offset, True) if isinstance(outcome, Appended) else outcome
+
+
+def resolve(waiting: Sequence[tuple[Draft, Condition, asyncio.Future[Outcome]]], outcomes: Sequence[Outcome]) -> None:
+    """Tell callers, on their event loop, what became of their calls."""
+    for (_, _, future), outcome in zip(waiting, outcomes, strict=True):
+        try:
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        except asyncio.InvalidStateError:
+            continue  # the caller has given up; its record is appended nevertheless

@@ -27,6 +27,7 @@ OTHERWISE = {  # what people type instead
     **dict.fromkeys(("webhook", "https", "rest"), "http"),
     **dict.fromkeys(("orc", "jdbc", "delta", "avro", "iceberg"), "spark"),
     **dict.fromkeys(("minio", "aws"), "s3"),
+    **dict.fromkeys(("journals", "events", "eventstore"), "journal"),
     **dict.fromkeys(("queues", "workqueue", "work_queue", "jobs"), "queue"),
     "mongo": "mongodb",
     "elastic": "elasticsearch",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.http.adaptor import Http
+from headwater.adaptors.journal.adaptor import JournalAdaptor
 from headwater.adaptors.kafka.adaptor import KafkaAdaptor
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mysql.adaptor import MySQL
@@ -101,6 +102,32 @@ def http(
     `batched`: Send a batch as one request, as lines of JSON.
     `envelope`: Send op, namespace, timestamp and offset around the data; off, the data alone.
     `ca`: A file of authorities to trust.
+    """
+
+def journal(
+    topic: str,
+    *,
+    address: str | Env | None = None,
+    token: str | Env | None = None,
+    namespace: Literal["topic", "id"] = "topic",
+    tags: str | Sequence[str] = (),
+    tail: bool = True,
+    kept: bool = False,
+    client: Mapping[str, str | Env] | None = None,
+    decimals: Literal["decimal", "float"] = "decimal",
+) -> JournalAdaptor:
+    """Event journals of headwater: the events of a topic, in order per journal.
+
+    `topic`: The topic of the journals, without its prefix `journal-` or with it.
+    `address`: A data directory, `kafka://host:9092,host:9092`, or the `http(s)://` address of a headwater server with its `token`.
+        Without one: the log that `headwater.toml` and the environment name (`--data` of a command is not seen).
+    `token`: The token of the server.
+    `namespace`: What a message's namespace is: the topic, or the id of its journal.
+    `tags`: Only events with one of these tags.
+    `tail`: Follow the topic; off, only what is there is copied.
+    `kept`: Begin with the first record that the log keeps, although earlier ones are deleted.
+    `client`: Further settings of Kafka's client, such as `{"sasl.password": "${SECRET}"}`.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
     """
 
 def kafka(

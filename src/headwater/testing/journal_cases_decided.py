@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.core.clock import SystemClock
 from headwater.core.errors import Damaged
 from headwater.journal.action import Append
+from headwater.journal.cassandra_view import HEAD_SEGMENTS
 from headwater.journal.event import NumberedEvent, Payload, PayloadKind
 from headwater.journal.event_bodies import encode_events
+from headwater.journal.grown import journals_of
+from headwater.journal.places import places_of
+from headwater.journal.replication_task import PartitionTask, copy_partition
+from headwater.journal.store import head_segment
 from headwater.journal.wire import write_record
 from headwater.testing.journal_cases_ground import (
     FORGETFUL,
@@ -140,6 +146,37 @@ class JournalDecidedCases(JournalCasesGround):
         single.shows("a", [1], 1, labels=["new"])
         single.shows("b", [], None)
 
+    def test_40_a_topic_that_grew_is_read_by_each_number_of_partitions(self, make: MakeJournals) -> None:
+        journals, counts = make(partitions=4), (2, 4)
+        id = next(name for name in map(str, range(100)) if len(places_of(name.encode(), counts)) == 2)
+        old, new = places_of(id.encode(), counts)
+        grown = journals_of(id, counts, journals.partition)
+        assert grown is not None
+
+        def numbers() -> list[int]:
+            return [row.seq_nr for row in grown.rows(1, None, journals.end(new))]
+
+        def copy(place: int) -> None:
+            task = PartitionTask(
+                topic=journals.topic.name, partition=place, generation=journals.topic.generation, end=journals.end(place), counts=counts
+            )
+            problem = copy_partition(journals.log, journals.store, task).problem
+            assert problem is None or (place == new and problem.code == "unsupported"), (
+                problem
+            )  # Cassandra's tables have one head for an id
+
+        journals.raw(raw_append(id, 1, 2), raw_append(id, 3), partition=old)
+        journals.raw(raw_append(id, 4), raw_delete(id, 1), partition=new)
+        for place in (None, old, new):
+            if place is not None:
+                copy(place)
+            assert numbers() == [2, 3, 4], place
+            assert grown.last_number(journals.end(new)) == 4
+        journals.raw(raw_purge(id), raw_append(id, 1), partition=new)
+        assert numbers() == [1]
+        copy(new)
+        assert numbers() == [1]
+
     def test_41_null_is_a_payload(self, journals: CaseJournals) -> None:
         events = [NumberedEvent(1, Payload(PayloadKind.JSON, b"null")), NumberedEvent(2, None)]
         kind, body = encode_events(events)
@@ -167,13 +204,23 @@ class JournalDecidedCases(JournalCasesGround):
 
 def _raise_delete_to(journals: CaseJournals, id: str, to: int) -> None:
     """Let a head say that more is deleted than was ever there."""
-    import apsw
-
     from headwater.journal.sqlite import SqliteJournalStore
 
-    if not isinstance(journals.store, SqliteJournalStore):
-        pytest.skip("written by the tests of the other store")
-    path = journals.store.folder / journals.topic.name / f"{journals.place(id)}.db"
-    connection = apsw.Connection(str(path))
-    connection.execute("update metajournal set delete_to = ? where id = ?", (to, id))
-    connection.close()
+    if isinstance(journals.store, SqliteJournalStore):
+        import apsw
+
+        path = journals.store.folder / journals.topic.name / f"{journals.place(id)}.db"
+        connection = apsw.Connection(str(path))
+        connection.execute("update metajournal set delete_to = ? where id = ?", (to, id))
+        connection.close()
+        return
+    from headwater.journal.cassandra import CassandraJournalStore
+
+    if not isinstance(journals.store, CassandraJournalStore):
+        pytest.skip(f"how to change a head in a {type(journals.store).__name__} is not known here")
+    segment = head_segment(id, HEAD_SEGMENTS)
+    statement = (
+        "update metajournal using timestamp {time} set delete_to = {to} where topic = '{topic}' and segment = {segment} and id = '{id}'"
+    )
+    time = SystemClock().now_ms() * 1000 + 10_000_000_000  # later than what the copy has written
+    journals.store.keyspace.run(statement.format(time=time, to=to, topic=journals.topic.name, segment=segment, id=id))

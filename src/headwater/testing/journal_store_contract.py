@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,9 @@ from headwater.core.errors import BadInput, Closed, Conflict, Differs
 from headwater.journal.change import PartitionChange
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import record_id
+from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.store import JournalStore, PartitionStore
+from headwater.testing.journal_ring_contract import RingContract
 from headwater.testing.journal_store_actions import JournalStoreActions
 from headwater.testing.journal_store_ground import (
     BEGAN,
@@ -29,13 +32,40 @@ from headwater.testing.journal_store_splits import JournalStoreSplits
 from headwater.testing.log_ground import together
 
 
-class JournalStoreContract(JournalStoreActions, JournalStoreSplits):
+class JournalStoreContract(JournalStoreActions, JournalStoreSplits, RingContract):
     """Subclass it, and give the fixture `open_store`: a function that opens a JournalStore of a segment size on the same place.
 
     Tests use topics of their own, so they may share the place.
     """
 
     # -- pointers ---------------------------------------------------------------------------------------------
+
+    def test_a_copy_takes_over_what_another_one_holds(self, open_store: OpenJournalStore, topic: str, tmp_path: Path) -> None:
+        """As from a base, whatever was there before."""
+        history, older = History(topic), History(topic)
+        for number in range(1, 8):
+            older.append(f"old-{number}", 1, 2)
+        history.append("a", 1, 2, 3, expire_after=86_400_000)
+        history.append("b", 5, 6)
+        history.delete("a", 2)
+        history.append("a", 900)
+        history.append("a", 900)
+        history.append("c", 1)
+        history.purge("c")
+        with SqliteJournalStore(tmp_path / "base") as base, open_store(3) as store:
+            source, copy = partition(base, topic), partition(store, topic)
+            source.apply(history.change(epoch=3))
+            copy.apply(older.change())
+            for _ in range(2):
+                with source.view() as view:
+                    copy.restore(view)
+                assert digest_of(copy) == digest_of(source)
+                assert copy.pointer().offset == history.end - 1
+            history.append("a", 901)
+            history.append("old-1", 1)
+            for one in (source, copy):
+                assert one.apply(history.change(history.end - 2, epoch=3))
+            assert digest_of(copy) == digest_of(source)
 
     def test_a_change_is_applied_once(self, copy: PartitionStore, history: History) -> None:
         assert copy.pointer().offset == -1

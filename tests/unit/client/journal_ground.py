@@ -21,11 +21,11 @@ from headwater.testing.scripted import served
 
 
 @asynccontextmanager
-async def journal_backend(data: Path, kind: str, clock: Clock) -> AsyncIterator[tuple[Backend, LocalLog]]:
+async def journal_backend(data: Path, kind: str, clock: Clock, settings: Settings | None = None) -> AsyncIterator[tuple[Backend, LocalLog]]:
     """A backend over a directory, or over HTTP (`kind`), and its log."""
-    log = local_log(Settings(), data, clock)
+    log = local_log(settings or Settings(), data, clock)
     await log.open()
-    performers = {"journal": JournalPerformer(log=log, clock=clock)}
+    performers = {"journal": JournalPerformer(log=log, clock=clock, settings=settings)}
     try:
         if kind == "directory":
             yield LocalBackend(log, clock=clock, performers=performers), log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from tests.unit.client.journal_ground import copy_all, journal_backend
 
 import headwater
 from headwater.client.backend import Backend
-from headwater.client.journal import Journal, Journals, TopicJournals
+from headwater.client.journal import Journal
+from headwater.client.journals import Journals, TopicJournals
 from headwater.client.local import LocalLog
 from headwater.core.errors import (
     AlreadyExists,
     BadBounds,
     BadInput,
+    Differs,
     HeadwaterError,
     KeyReused,
     OffsetGone,
@@ -267,11 +270,12 @@ async def test_following_catches_up_then_waits(bank: TopicJournals) -> None:
 
 
 async def _first(events: Any, count: int) -> AsyncIterator[Any]:
-    async for event in events:
-        yield event
-        count -= 1
-        if not count:
-            return
+    async with aclosing(events):
+        async for event in events:
+            yield event
+            count -= 1
+            if not count:
+                return
 
 
 async def test_a_position_whose_records_are_gone(opened: tuple[Backend, LocalLog], bank: TopicJournals) -> None:
@@ -280,6 +284,35 @@ async def test_a_position_whose_records_are_gone(opened: tuple[Backend, LocalLog
     await opened[1].work(lambda log: log.delete_before("journal-bank", placed.partition, 1, part="journal"))
     with pytest.raises(OffsetGone):
         await anext(aiter(bank.follow(after="0,0")))
+
+
+async def test_the_copy_stands_in_for_deleted_records(opened: tuple[Backend, LocalLog], bank: TopicJournals, tmp_path: Path) -> None:
+    placed = await bank["a"].append(1)
+    first = await anext(aiter(bank.follow(ids={"a"})))
+    await bank["a"].append(2)
+    await copy_all(opened[1], tmp_path / "data", "journal-bank")
+    await bank["a"].append(3)
+    await opened[1].work(lambda log: log.delete_before("journal-bank", placed.partition, 2, part="journal"))
+    for after in (None, first.position):
+        with pytest.raises(OffsetGone, match=r"the records . to 1 are deleted") as refused:
+            await anext(aiter(bank.follow(after=after)))
+        assert "--copied" in refused.value.hint
+    assert [event.payload async for event in _first(bank.follow(copied=True), 3)] == [1, 2, 3]
+    assert [event.payload async for event in _first(bank.follow(first.position, copied=True), 2)] == [2, 3]
+    assert [event.payload async for event in _first(bank.follow("kept"), 1)] == [3]
+
+
+async def test_a_position_of_another_topic_is_told(opened: tuple[Backend, LocalLog], bank: TopicJournals) -> None:
+    await bank["a"].append(1)
+    (seen,) = [event async for event in _first(bank.follow(), 1)]
+    await opened[1].work(lambda log: log.delete_topic("journal-bank", part="journal"))
+    await opened[1].work(lambda log: log.create_topic("journal-bank", partitions=2, part="journal"))
+    await bank["a"].append("other")
+    with pytest.raises(Differs, match="another topic"):
+        await anext(aiter(bank.follow(after=seen.position)))
+    assert (await anext(aiter(bank.follow()))).payload == "other"
+    with pytest.raises(Differs, match="older copy"):
+        await anext(aiter(bank.follow(after="7,7")))
 
 
 async def test_what_cannot_be_appended(alice: Journal, opened: tuple[Backend, LocalLog]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headwater.core.clock import SystemClock
 from headwater.journal.action import Action, Append, PayloadMetadata
 from headwater.journal.append_draft import payload_of
 from headwater.journal.cache import CacheLimits
@@ -13,7 +14,9 @@ from headwater.journal.partition import JournalPartition
 from headwater.journal.range_fold import fold_range
 from headwater.journal.read import JournalRead
 from headwater.journal.settings import Duplicates, JournalSettings
+from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.sqlite import SqliteJournalStore
+from headwater.journal.topic_cipher import TopicCipher
 from headwater.journal.topics import PART
 from headwater.journal.wire import read_record, write_record
 from headwater.log.embedded.log import EmbeddedLog
@@ -112,3 +115,8 @@ class Ground:
     def close(self) -> None:
         self.log.close()
         self.store.close()
+
+
+def clear_sealing(ground: Ground) -> SnapshotSealing:
+    """Of a topic that is not encrypted."""
+    return SnapshotSealing(TopicCipher(ground.log, ground.topic, lambda: None, clock=SystemClock()), ground.partition)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+from tests.unit.journal.ground import TOPIC, Ground, random_records
+
+from headwater.journal import partition as partition_module
 from headwater.journal.action import Append, Mark
 from headwater.journal.actions import TailActions
 from headwater.journal.cache import CachedTail, CacheLimits, HeadCache
 from headwater.journal.event import RESERVED
+from headwater.journal.partition import JournalPartition
+from headwater.journal.read import JournalRead
+from headwater.journal.settings import JournalSettings
 from headwater.journal.wire import read_record, write_record
 from headwater.log.record import Record
 
@@ -128,3 +137,34 @@ def test_a_record_that_cannot_be_decoded_belongs_to_its_journal() -> None:
     cache.add([Record(b"a", b"", ((RESERVED, b"{"),), 1, offset=0), record(1, "b")], 2)
     assert cache.tail(b"a", 0, 2).actions.unreadable() == 0
     assert cache.tail(b"b", 0, 2).actions.unreadable() is None
+
+
+def test_a_stretch_that_is_skimmed_is_found_by_its_keys() -> None:
+    cache = HeadCache(0, decode=read_record, claimed=False)
+    cache.skim([b"a", b"b", None, b"a"], [0, 1, 2, 3], 4)
+    assert (cache.end, len(cache)) == (4, 0)
+    assert cache.offsets(b"a", 0, 4) == [0, 3]
+    known = cache.tail(b"a", 0, 4)
+    assert (known.since, len(known.actions)) == (4, 0)  # nothing is known but where they lie
+    cache.skim([b"a"], [1], 2)  # another thread was quicker
+    assert cache.offsets(b"a", 0, 4) == [0, 3]
+    assert not HeadCache(0, decode=read_record, claimed=True).skims
+    assert not HeadCache(0, decode=read_record, claimed=False, limits=CacheLimits(offsets=0)).skims
+
+
+def test_a_long_tail_is_read_by_its_keys_and_shows_the_same(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_module, "_LONG", 20)
+    monkeypatch.setattr(partition_module, "_STEP", 5)
+    ground.topic(partitions=1)
+    random = Random(3)
+    for _ in range(4):
+        ground.append(*random_records(random, 40))
+        skimmed = JournalPartition(ground.log, lambda: ground.store, ground.log.topic(TOPIC), 0, settings=JournalSettings())
+        for id in ("a", "b", "c", "nobody"):
+            plain = JournalPartition(ground.log, lambda: ground.store, ground.log.topic(TOPIC), 0, settings=JournalSettings())
+            monkeypatch.setattr(partition_module, "_LONG", 1 << 40)
+            wanted = plain.joined(id, plain.end())
+            monkeypatch.setattr(partition_module, "_LONG", 20)
+            assert skimmed.joined(id, skimmed.end()).head == wanted.head
+            numbers = [row.seq_nr for row in JournalRead(skimmed, id, end=skimmed.end()).page()]
+            assert numbers == [row.seq_nr for row in JournalRead(plain, id, end=plain.end()).page()]

@@ -4,15 +4,16 @@ import pytest
 from tests.unit.journal.ground import Ground
 
 from headwater.core.errors import Damaged
-from headwater.journal.discovery import Discovery, JournalTopic, TopicChanges
+from headwater.journal.discovery import Discovery, JournalTopic, TopicChanges, generation_of_journals, snapshot_generation
 from headwater.log.record import Topic
 
 
-def test_it_finds_topics_by_their_prefixes_and_leaves_out_their_own_topics(ground: Ground) -> None:
+def test_it_finds_topics_by_their_prefixes_and_their_snapshots_behind_them(ground: Ground) -> None:
     for name in ("journal-bank", "journal", "ledger-x", "orders", "control-journal-bank", "snapshot-journal-bank"):
         ground.log.create_topic(name, part="journal")
     discovery = Discovery(ground.log, ("journal", "ledger"))
-    assert [topic.name for topic in discovery.look().added] == ["journal", "journal-bank", "ledger-x"]
+    assert [topic.name for topic in discovery.look().added] == ["journal", "journal-bank", "snapshot-journal-bank", "ledger-x"]
+    assert {topic.name for topic in discovery.topics.values() if topic.holds == "snapshots"} == {"snapshot-journal-bank"}
     assert not discovery.look()
 
 
@@ -55,3 +56,9 @@ def test_a_damaged_topic_is_named_and_keeps_no_other(ground: Ground, monkeypatch
     assert not discovery.look().removed
     assert list(discovery.topics) == ["journal-b"]
     assert list(discovery.damaged) == ["journal-a"]
+
+
+def test_the_generation_of_snapshots_names_that_of_their_journals_whatever_kafka_calls_it() -> None:
+    both = snapshot_generation("a/b+c", "d/e/f")
+    assert generation_of_journals(both) == "d/e/f"
+    assert both != snapshot_generation("a/b+c", "d/e/g")

@@ -144,8 +144,7 @@ def test_a_record_that_is_replayed_makes_the_copy_anew(ground: Ground, monkeypat
         placed = [Record(k.key, k.value, k.headers, o.timestamp, offset=o.offset) for k, o in zip(known, records, strict=True)]
         return fold_range(records=placed, **given)  # type: ignore[arg-type]
 
-    for module in ("dead", "replication_task"):
-        monkeypatch.setattr(f"headwater.journal.{module}.fold_range", mended)
+    monkeypatch.setattr("headwater.journal.copies.fold_range", mended)
     assert retry(ground.log, topic, 0, 1)
     assert loop.catch_up()
     assert held(ground.store, topic) != left_out
@@ -203,7 +202,7 @@ def test_what_failed_is_tried_again_after_a_growing_pause(ground: Ground, monkey
     with running(ground.loop()):
         eventually(lambda: ground.outcomes, ground.clock)
     assert ground.outcomes[0].records == 1
-    pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(asked[:5])]
     assert all(0.05 * 2**number <= pause for number, pause in enumerate(pauses))
 
 

@@ -159,3 +159,23 @@ def test_rows_of_a_record_are_sorted_by_number(ground: Ground) -> None:
     offset = ground.append("a", 1, 5, 3, 9)
     (record,) = ground.partition.records([offset])
     assert [row.seq_nr for row in event_rows(record, 0)] == [1, 3, 5, 9]
+
+
+def test_an_event_loop_may_read_what_is_near(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.copy()
+    partition = ground.partition
+    partition.quick = True
+    assert partition.warm_end() is None, "nothing is open yet"
+    partition.joined("a", partition.end())
+    assert partition.cache is None, "the store holds everything"
+    assert partition.warm_end() == partition.end() == 1
+    ground.append("a", *range(2, 4))
+    assert partition.warm_end() == 2, "a few records are read in no time"
+    for number in range(4, 60):
+        ground.append("a", number)
+    assert partition.warm_end() is None, "many are not"
+    partition.joined("a", partition.end())
+    assert partition.warm_end() == partition.end() == 58
+    partition.quick = False
+    assert partition.warm_end() is None, "what is elsewhere takes its time"

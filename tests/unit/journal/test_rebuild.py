@@ -56,6 +56,6 @@ def test_a_log_that_lost_its_beginning_since_keeps_the_old_copy(ground: Ground) 
 def test_a_check_says_how_many_records_and_decides_nothing(ground: Ground) -> None:
     topic = ground.topic()
     ground.append(appended("a", 1), appended("a", 2))
-    assert check_rebuild(ground.log, topic) == {0: 2, 1: 0}
-    assert check_rebuild(ground.log, topic, partitions=[0]) == {0: 2}
+    assert check_rebuild(ground.log, topic) == [(topic, {0: 2, 1: 0})]
+    assert check_rebuild(ground.log, topic, partitions=[0]) == [(topic, {0: 2})]
     assert list(ControlLog(ground.log, TOPIC).audit()) == []

@@ -14,6 +14,7 @@ from headwater.journal.discovery import JournalTopic
 from headwater.journal.replication_task import PartitionOutcome, PartitionTask, copy_partition
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.sqlite_partition import SqlitePartitionStore
+from headwater.journal.tally import CopyTally
 
 
 def task(topic: JournalTopic, end: int, *, partition: int = 0, skip: tuple[int, ...] = ()) -> PartitionTask:
@@ -24,7 +25,9 @@ def test_it_copies_rows_heads_and_pointer(ground: Ground) -> None:
     topic = ground.topic()
     ground.append(appended("a", 1, 3), marked("a"), appended("b", 1), deleted("a", 2))
     outcome = copy_partition(ground.log, ground.store, task(topic, 4))
-    assert outcome == PartitionOutcome(topic=TOPIC, partition=0, pointer=3, records=4, journals=2, timestamp=ground.clock.now_ms())
+    assert outcome == PartitionOutcome(
+        topic=TOPIC, partition=0, pointer=3, records=4, journals=2, timestamp=ground.clock.now_ms(), bytes=304, tally=CopyTally(4)
+    )
     copy = ground.store.partition(TOPIC, 0, topic.generation)
     assert copy is not None
     with copy.view() as view:
@@ -120,9 +123,9 @@ def test_large_records_come_in_changes_that_fit_the_bound_on_bytes(ground: Groun
     sizes: list[int] = []
     apply = SqlitePartitionStore.apply
 
-    def counted(self: SqlitePartitionStore, change: PartitionChange) -> bool:
+    def counted(self: SqlitePartitionStore, change: PartitionChange, tally: CopyTally | None = None) -> bool:
         sizes.append(change.end - change.start)
-        return apply(self, change)
+        return apply(self, change, tally)
 
     monkeypatch.setattr(SqlitePartitionStore, "apply", counted)
     assert copy_partition(ground.log, ground.store, task(topic, count), max_bytes=2000).pointer == count - 1
@@ -136,11 +139,11 @@ def test_a_task_that_another_one_overtakes_goes_on_behind_it(ground: Ground, mon
     apply = SqlitePartitionStore.apply
     raced: list[bool] = []
 
-    def overtaken(self: SqlitePartitionStore, change: PartitionChange) -> bool:
+    def overtaken(self: SqlitePartitionStore, change: PartitionChange, tally: CopyTally | None = None) -> bool:
         if not raced:
             raced.append(True)
             copy_partition(ground.log, ground.store, task(topic, 4))
-        return apply(self, change)
+        return apply(self, change, tally)
 
     monkeypatch.setattr(SqlitePartitionStore, "apply", overtaken)
     assert copy_partition(ground.log, ground.store, task(topic, 10), records=3).pointer == 9
@@ -163,9 +166,9 @@ def test_a_change_that_was_begun_is_finished_as_it_is(ground: Ground, monkeypatc
         found = pointer(self)
         return msgspec.structs.replace(found, begun=7 if found.offset < 6 else -1)
 
-    def noting(self: SqlitePartitionStore, change: PartitionChange) -> bool:
+    def noting(self: SqlitePartitionStore, change: PartitionChange, tally: CopyTally | None = None) -> bool:
         ends.append(change.end)
-        return apply(self, change)
+        return apply(self, change, tally)
 
     monkeypatch.setattr(SqlitePartitionStore, "pointer", begun)
     monkeypatch.setattr(SqlitePartitionStore, "apply", noting)
@@ -177,7 +180,7 @@ def test_a_store_that_always_refuses_ends_with_its_error(ground: Ground, monkeyp
     topic = ground.topic()
     ground.append(appended("a", 1))
 
-    def refuse(self: SqlitePartitionStore, change: PartitionChange) -> bool:
+    def refuse(self: SqlitePartitionStore, change: PartitionChange, tally: CopyTally | None = None) -> bool:
         raise Conflict("No.")
 
     monkeypatch.setattr(SqlitePartitionStore, "apply", refuse)
@@ -189,7 +192,7 @@ def test_a_store_that_always_refuses_ends_with_its_error(ground: Ground, monkeyp
 def test_a_store_that_cannot_be_reached_leaves_the_pointer_open(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = ground.topic()
 
-    def away(*_: object) -> None:
+    def away(*_: object, **named: object) -> None:
         raise Unavailable("Away.")
 
     monkeypatch.setattr(SqliteJournalStore, "partition", away)

@@ -44,6 +44,7 @@ root
  |-- headers: map (nullable = false)
  |    |-- key: string
  |    |-- value: string (valueContainsNull = true)
+ |-- encrypted: boolean (nullable = false)
 """
 HEADS = """\
 root

@@ -92,7 +92,7 @@ def test_a_file_of_a_later_headwater_is_refused(tmp_path: Path) -> None:
     with SqliteJournalStore(tmp_path) as store:
         partition(store, "journal-a")
     with Database(tmp_path / "journal-a" / "0.db", synced=True) as database:
-        database.run("insert into headwater_migration values ('journal', 2, 'later', 'x')")
+        database.run("insert into headwater_migration values ('journal', 99, 'later', 'x')")
     with SqliteJournalStore(tmp_path) as store, pytest.raises(NewerFormat):
         partition(store, "journal-a")
 

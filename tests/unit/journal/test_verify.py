@@ -105,7 +105,7 @@ def test_a_task_of_spark_finds_the_same(ground: Ground) -> None:
     topic = ground.topic(partitions=1)
     ground.append(*random_records(Random(4), 50))
     ground.loop().catch_up()
-    batch = verify_in_task(ground.address, topic, (PartitionControl(),), ground.log, Range(TOPIC, 0, 0, 50))
+    batch = verify_in_task(ground.address, topic, None, ((PartitionControl(), PartitionControl()),), ground.log, Range(TOPIC, 0, 0, 50))
     found = msgspec.json.decode(batch.column("result")[0].as_py(), type=PartitionVerification)
     assert found == verified(ground, topic).partitions[0]
 
@@ -121,6 +121,5 @@ def test_a_store_with_one_row_for_each_number_and_time_may_lack_the_others(groun
     [journal] = folded.journals
     first = msgspec.structs.replace(journal, rows=journal.rows[:1])
     copy.apply(msgspec.structs.replace(folded, journals=(first,)))
-    control = PartitionControl()
-    assert verify_partition(ground.log, ground.store, topic, 0, control=control, one_row=True).difference == ""
-    assert "the store lacks it" in verify_partition(ground.log, ground.store, topic, 0, control=control).difference
+    assert verify_partition(ground.log, ground.store, topic, 0, one_row=True).difference == ""
+    assert "the store lacks it" in verify_partition(ground.log, ground.store, topic, 0).difference

@@ -25,8 +25,10 @@ from headwater import parts
 from headwater.cli.app import app
 from headwater.client.backend import Backend
 from headwater.client.job import Job
+from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.client.local import local_log
 from headwater.client.local_backend import LocalBackend
+from headwater.client.named_projection import NamedProjection
 from headwater.client.remote import remote_log
 from headwater.core.clock import SystemClock
 from headwater.core.config import load as load_config
@@ -220,13 +222,20 @@ def fields(operation: Operation[Any, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("operation", every(), ids=lambda operation: operation.id)
 def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]) -> None:
     offered = load(parts.part_named(operation.part).offers)
-    classes = [kind for _, kind in inspect.getmembers(inspect.getmodule(offered), inspect.isclass) if kind.__module__ == offered.__module__]
+    found = [kind for _, kind in inspect.getmembers(inspect.getmodule(offered), inspect.isclass)]
+    classes = [kind for kind in found if kind.__module__.startswith("headwater.client.")]  # those that its calls return among them
     if operation.id in (
         *("log_scan", "wal_read_page", "wal_read_lines", "wal_scan_lines"),
-        *("journal_id_lines", "journal_read_page", "journal_read_lines"),
+        *("journal_id_lines", "journal_read_page", "journal_read_lines", "journal_export_lines"),
     ):
         return  # pages and lines for programs without the door, which reads otherwise
-    assert any(callable(getattr(kind, operation.name, None)) for kind in classes)
+    if operation.name.startswith("snapshots_"):  # those of an object of their own, `journal.snapshots`
+        classes, name = [JournalSnapshots], {"find": "load"}.get(verb := operation.name.removeprefix("snapshots_"), verb)
+    elif operation.name.startswith("projection_"):  # and of `topic.projection(name)`
+        classes, name = [NamedProjection], operation.name.removeprefix("projection_")
+    else:
+        name = operation.name
+    assert any(callable(getattr(kind, name, None)) for kind in classes)
 
 
 @cache

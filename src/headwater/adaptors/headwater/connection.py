@@ -26,6 +26,7 @@ class HeadwaterConnection(Closing):
 
     where: str  # for messages: never a secret
     splits: bool  # whether reading may begin inside a partition: not where an earlier claim says which later records count
+    log: Log | None = None  # where this process opens it
     pause: float  # seconds between two reads, where `watch` does not report a new record before
 
     @abstractmethod
@@ -91,7 +92,8 @@ class LogConnection(HeadwaterConnection):
     """A log that this process opens: a directory, or Kafka."""
 
     def __init__(self, log: Log, where: str) -> None:
-        self._log, self.where = log, where
+        self.log = self._log = log
+        self.where = where
         self.splits = log.engine == "embedded"
         self.pause = 0.2
 

@@ -28,7 +28,7 @@ from headwater.pipeline.source_progress import CopySize
 
 _ONCE = 10_000  # records asked for at once
 _LOOK = 5.0  # seconds between two checks that the topic was not created anew
-_AGAIN = "Read it anew from its beginning with `headwater pipeline run FILE --again`."
+READ_AGAIN = "Read it anew from its beginning with `headwater pipeline run FILE --again`."
 
 
 class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
@@ -92,14 +92,14 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
         """The records of a range of a partition. The position is the next offset and the epoch of the claim."""
         number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
         with opened(self.adaptor, read_only=True) as connection:
-            topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
+            topic = same_topic(connection, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
             reading = self._partition(connection, topic, number, position or (part.spec["begin"], 0))
             decoder = self._decoder(connection, chosen, topic.generation)
             while reading.at < end:
                 try:
                     records = list(reading.next(end))
                 except OffsetGone as error:
-                    raise Differs(f"{error.message} The copy needs them.", hint=_AGAIN) from error
+                    raise Differs(f"{error.message} The copy needs them.", hint=READ_AGAIN) from error
                 for some, after in records:
                     messages, bad = decoder.messages(number, some)
                     yield Piece(position=after, messages=messages, bad=bad, amount=after[0] - part.spec["begin"])
@@ -108,7 +108,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
         """Everything from the cursor on. An empty piece says that there is nothing new."""
         with opened(self.adaptor, read_only=True) as connection, ExitStack() as stack:
             generation, before = cursor["generation"], cursor.get("before")
-            topic = _still(connection, topic_of(self.adaptor.format, self.adaptor.topic), generation)
+            topic = same_topic(connection, topic_of(self.adaptor.format, self.adaptor.topic), generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
             every = [self._partition(connection, topic, number, at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
             decoder = self._decoder(connection, chosen, generation)
@@ -130,7 +130,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                     arrived.wait(connection.pause)
                     if time.monotonic() - looked > _LOOK:
                         looked = time.monotonic()
-                        _still(connection, topic.name, generation)
+                        same_topic(connection, topic.name, generation)
 
     def _topic(self, connection: HeadwaterConnection, chosen: Namespaces) -> Topic:
         """The topic to read. Errors: `UnknownTopic`; `NotFound` where the namespaces leave it out."""
@@ -142,13 +142,13 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             )
         return topic
 
-    def _partition(self, connection: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> _Partition:
+    def _partition(self, connection: HeadwaterConnection, topic: Topic, number: int, position: Sequence[int]) -> TopicPartitionReader:
         # In the log of a pipeline every message counts: one that compaction removed before it was read is lost, and must be reported.
         whole = self.adaptor.format == "message" and not self.adaptor.compacted
         lent: LentMessages | None = None
         if self.adaptor.format == "message":
             lent = LentMessages(lambda: stored_reader(connection, topic.name.removeprefix("pipeline-")))
-        return _Partition(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole, lent=lent)
+        return TopicPartitionReader(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole, lent=lent)
 
     def _decoder(self, connection: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
         match self.adaptor.format:
@@ -173,7 +173,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
         return {name: self.adaptor.ids if self.adaptor.id else tuple(fields) for name, fields in said.items()}
 
 
-class _Partition:
+class TopicPartitionReader:
     """One partition, read from `at` on. `epoch`: of the claim that holds there. `whole`: a missing offset is an error."""
 
     def __init__(
@@ -196,9 +196,11 @@ class _Partition:
             with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
                 records = self._connection.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
         except OffsetGone as error:
-            raise OffsetGone(f"{error.message} Records were deleted before the pipeline read them.", hint=_AGAIN) from error
+            raise OffsetGone(f"{error.message} Records were deleted before the pipeline read them.", hint=READ_AGAIN) from error
         except BadBounds as error:
-            raise Differs(f"{error.message} The pipeline has read more than that: the topic is another one now.", hint=_AGAIN) from error
+            raise Differs(
+                f"{error.message} The pipeline has read more than that: the topic is another one now.", hint=READ_AGAIN
+            ) from error
         if end is not None:
             records = [one for one in records if (one.offset or 0) < end]
         if self._whole:
@@ -252,9 +254,9 @@ def _piece(generation: str, at: dict[str, list[int]], before: int | None) -> Pie
     return Piece(position=position | {"before": before}, amount=sum(offset for offset, _ in at.values()) - before)
 
 
-def _still(connection: HeadwaterConnection, name: str, generation: str) -> Topic:
+def same_topic(connection: HeadwaterConnection, name: str, generation: str) -> Topic:
     with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
         topic = connection.topic(name)
     if topic.generation != generation:
-        raise Differs(f"The topic {name} at {connection.where} was deleted and made anew.", hint=_AGAIN)
+        raise Differs(f"The topic {name} at {connection.where} was deleted and made anew.", hint=READ_AGAIN)
     return topic

@@ -22,7 +22,7 @@ from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.pipeline.sink_adaptor import Part
 from headwater.pipeline.transform import Transform, chain
 from headwater.pipeline.transforms.sql import Sql, schema_of
-from headwater.pipeline.transforms.sql_plan import Projection, SqlPlan, planned, types_of
+from headwater.pipeline.transforms.sql_plan import SelectedColumns, SqlPlan, planned, types_of
 from headwater.pipeline.transforms.type_widening import both, mixes
 
 _LEAST = 20_000  # messages: the driver has delivered fewer before Spark has planned the query and started its workers
@@ -81,7 +81,7 @@ class SqlDelivery:
             return None
         self._types, self._plan = types, (types, plan)
         if plan.chooses:
-            sink = msgspec.structs.replace(work.sink, transforms=(*before, Projection(plan), *behind))
+            sink = msgspec.structs.replace(work.sink, transforms=(*before, SelectedColumns(plan), *behind))
             return self._engine.deliver_parts(msgspec.structs.replace(work, sink=sink), parts, batch=batch)
         job = SqlJob(
             address=self._log.address,

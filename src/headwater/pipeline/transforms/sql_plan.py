@@ -82,7 +82,7 @@ class Known:
         return self._plan.leaves(name)
 
 
-class Projection(Transform):
+class SelectedColumns(Transform):
     """In place of an `sql` transform whose plan only leaves fields out: it needs no session, and documents are not taken apart for it.
 
     Applying it raises `Unusual` for documents that the plan is not for.

@@ -93,7 +93,8 @@ class Database(Store):
     """A file that several threads and processes share.
 
     `synced=False` is for tables that can be rebuilt from the log and store their applied offset in the same transaction: a power cut may
-    lose the last transactions, each whole. It may be used in a forked child: the child opens connections of its own.
+    lose the last transactions, each whole. `secure`: bytes that are deleted are overwritten; those in the -wal file go with `checkpoint`.
+    It may be used in a forked child: the child opens connections of its own.
     """
 
     engine: StoreEngine = "sqlite"
@@ -103,12 +104,13 @@ class Database(Store):
         path: Path,
         *,
         synced: bool,
+        secure: bool = False,
         timeout: float = 30.0,
         files: Files | None = None,
         clock: Clock | None = None,
         vfs: str | None = None,
     ) -> None:
-        self.path, self._synced, self._timeout, self._vfs = path, synced, timeout, vfs
+        self.path, self._synced, self._secure, self._timeout, self._vfs = path, synced, secure, timeout, vfs
         self._files, self._clock = files or Files(), clock or SystemClock()
         self._closed = False
         self._writer: apsw.Connection | None = None
@@ -220,7 +222,7 @@ class Database(Store):
             connection = connect(self.path, timeout=self._timeout, vfs=self._vfs)
             try:
                 with explaining(self.path, timeout=self._timeout):
-                    prepare(connection, synced=self._synced)
+                    prepare(connection, synced=self._synced, secure=self._secure)
                 if new:
                     with explaining_files(self.path):
                         self._files.sync_dir(self.path.parent)

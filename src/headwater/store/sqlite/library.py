@@ -95,8 +95,9 @@ def close_connection(connection: apsw.Connection) -> None:
         connection.close(force=True)
 
 
-def prepare(connection: apsw.Connection, *, synced: bool) -> None:
+def prepare(connection: apsw.Connection, *, synced: bool, secure: bool = False) -> None:
     """WAL mode, and how durable a commit is: `synced` means on disk; otherwise a loss of power takes the last ones, each whole.
+    `secure`: deleted bytes are overwritten with zeros.
 
     Errors of apsw as they are: call it inside `explaining`.
     """
@@ -108,6 +109,8 @@ def prepare(connection: apsw.Connection, *, synced: bool) -> None:
     connection.pragma("journal_size_limit", _WAL_LIMIT)
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("foreign_keys", "on")
+    if secure:
+        connection.pragma("secure_delete", "on")
 
 
 @contextmanager

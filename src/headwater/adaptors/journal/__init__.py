@@ -1,0 +1,1 @@
+"""Event journals as a source of pipelines."""

@@ -1,0 +1,131 @@
+"""Records of a topic of journals as messages: one for each event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from headwater.adaptors.journal.adaptor import IDS
+from headwater.core.errors import BadInput, UnreadableRecord
+from headwater.journal.change import EventRow
+from headwater.journal.event import PayloadKind
+from headwater.journal.followed import OpenEvent
+from headwater.journal.metadata import EMPTY_COLUMN, read_metadata_column
+from headwater.journal.partition import event_rows
+from headwater.log.record import Record
+from headwater.pipeline import values
+from headwater.pipeline.message import DEFAULT_ID, Message, Mode
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.values import Decimals
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class EventMessages:
+    """Makes the messages of records. `namespace`: of all of them; None: the id of each journal. `left_out` tells, by partition and offset,
+    whether an unreadable record is quarantined. `opens`: decrypts an event; None for an erased one, which is left out. Its errors are told,
+    and are no fault of a message."""
+
+    def __init__(
+        self,
+        namespace: str | None,
+        *,
+        chosen: Namespaces,
+        tags: Collection[str],
+        decimals: Decimals,
+        left_out: Callable[[int, int], bool],
+        opens: OpenEvent,
+    ) -> None:
+        self._opens = opens
+        self._namespace, self._chosen, self._tags = namespace, chosen, frozenset(tags)
+        self._decimals, self._left_out = decimals, left_out
+
+    def messages(self, partition: int, records: Sequence[Record]) -> tuple[list[Message], dict[int, str]]:
+        """The messages, and why those that stand for an unreadable record cannot be read, by their index."""
+        found: list[Message] = []
+        bad: dict[int, str] = {}
+        for record in records:
+            if record.key is None:
+                continue
+            try:
+                rows = event_rows(record, partition)
+            except UnreadableRecord as error:
+                if not self._left_out(partition, record.offset or 0):
+                    bad[len(found)] = error.message
+                    found.append(self._unreadable(partition, record))
+                continue
+            id = record.key.decode(errors="backslashreplace")
+            if self._namespace is None and id not in self._chosen:
+                continue
+            wanted = [self._opens(id, row) for row in rows if not self._tags or not self._tags.isdisjoint(row.tags)]
+            found += [self._message(id, row) for row in wanted if row is not None]
+        return found, bad
+
+    def _message(self, id: str, row: EventRow) -> Message:
+        data: dict[str, Any] = {"id": id, "seq_nr": row.seq_nr, "payload": self._payload(row), "tags": list(row.tags)}
+        data |= {"timestamp": values.extended(_moment(row.timestamp)), "partition": row.partition, "offset": row.offset}
+        metadata = header = None
+        if row.metadata != EMPTY_COLUMN:
+            both = read_metadata_column(row.metadata)
+            metadata = None if both.payload.data is None else self._json(both.payload.data)
+            header = None if both.header is None else self._json(both.header)
+        more = {
+            "origin": row.origin, "version": row.version, "metadata": metadata, "header_metadata": header,
+            "headers": dict(row.headers) or None,
+        }  # fmt: skip
+        data |= {name: value for name, value in more.items() if value is not None}
+        if self._namespace is not None:
+            return Message(self._namespace, data, timestamp=row.timestamp, mode=Mode.SYNC, id_fields=IDS)
+        return Message(id, {DEFAULT_ID[0]: row.seq_nr, **data}, timestamp=row.timestamp, mode=Mode.SYNC)
+
+    def _payload(self, row: EventRow) -> Any:
+        payload = row.payload
+        if payload is None:
+            return None
+        if payload.kind is PayloadKind.JSON:
+            return self._json(payload.data)
+        return payload.data.decode() if payload.kind is PayloadKind.TEXT else values.extended(payload.data)
+
+    def _json(self, text: bytes) -> Any:
+        """JSON as pipelines have it: numbers with a point are decimals, unless `decimals` says else."""
+        found = values.decode_any(text)
+        if isinstance(found, dict):
+            try:
+                return values.decode(text, self._decimals)
+            except BadInput:  # a number that no float can be
+                return found
+        return found
+
+    def _unreadable(self, partition: int, record: Record) -> Message:
+        id = (record.key or b"").decode(errors="backslashreplace")
+        data = {"id": id, "partition": partition, "offset": record.offset, "value": values.extended(record.value)}
+        ids = IDS if self._namespace is not None else DEFAULT_ID
+        return Message(self._namespace or id, data, timestamp=record.timestamp or 0, mode=Mode.SYNC, id_fields=ids)
+
+
+def _moment(timestamp: int) -> Any:
+    try:
+        return _EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:  # beyond the calendar
+        return timestamp
+
+
+def quarantined(records: Sequence[Record], generation: str) -> set[tuple[int, int]]:
+    """The partition and offset of every record that the records of a control topic leave out."""
+    from headwater.journal.control import Quarantine, Replay, decision_of
+
+    found: set[tuple[int, int]] = set()
+    for record in records:
+        decision = decision_of(record)
+        if isinstance(decision, Quarantine | Replay) and decision.generation == generation:
+            place = decision.partition, decision.offset
+            found = found | {place} if isinstance(decision, Quarantine) else found - {place}
+    return found
+
+
+def position_of(generation: str, at: dict[str, list[int]]) -> Any:
+    """A position as JSON: by partition the next offset and the epoch of the claim that holds there."""
+    return msgspec.to_builtins({"generation": generation, "at": at})

@@ -1,0 +1,176 @@
+"""The copy of one partition of snapshots in Cassandra.
+
+All slots of a ring lie in one partition of the table `snapshot`, so a batch changes them at once, with the offset up to which the ring is
+folded. A process that finds a change half done goes on ring by ring, from that offset. The pointer moves last. Writes have the time base +
+offset of the record that they follow from, as those of `cassandra_partition`: a task that was paused overwrites nothing newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from headwater.core.clock import Clock
+from headwater.journal.apply import check_generation, due
+from headwater.journal.cassandra_note import PartitionNote
+from headwater.journal.cassandra_partition import MARGIN_US, CassandraPartitionStore, CopyPosition
+from headwater.journal.cassandra_ring_rows import slot_values, stored_ring
+from headwater.journal.cassandra_rows import changed, payload_of_columns
+from headwater.journal.cassandra_view import CassandraTables
+from headwater.journal.change import Pointer
+from headwater.journal.discovery import generation_of_journals
+from headwater.journal.event import Payload
+from headwater.journal.head import Head
+from headwater.journal.names import SNAPSHOTS
+from headwater.journal.snapshot import EMPTY_RING, Ring, Snapshot, SnapshotAction, living
+from headwater.journal.snapshot_fold import SnapshotsChange, SnapshotsChanged
+from headwater.journal.store import RingStore, RingView
+
+_BATCH_BYTES = 1 << 20  # of payloads that one batch may hold, and one payload more
+
+
+class CassandraRingStore(RingStore):
+    """As `RingStore`. One process at a time applies, to journals and to snapshots of a partition; others may read."""
+
+    def __init__(self, topic: str, partition: int, generation: str, tables: CassandraTables, *, clock: Clock) -> None:
+        self.topic, self.partition, self.generation = topic, partition, generation
+        self._journals, self._tables, self._clock = topic.removeprefix(SNAPSHOTS), tables, clock
+        self._place = CassandraPartitionStore(topic, partition, generation, tables, clock=clock, segment_size=1)  # its pointer and note
+
+    def pointer(self) -> Pointer:
+        return self.position().pointer
+
+    def position(self) -> CopyPosition:
+        """The pointer with its note."""
+        return self._place.position()
+
+    @contextmanager
+    def view(self) -> Iterator[CassandraRingView]:
+        position = self.position()
+        check_generation(position.pointer, self.topic, self.partition, self.generation)
+        yield CassandraRingView(self._tables, self._journals, self.partition, position.pointer, clearing=position.clearing)
+
+    def apply(self, change: SnapshotsChange) -> bool:
+        position = self.position()
+        if not due(change, position.pointer):
+            return False
+        if position.clearing:
+            self.clear(position.pointer.offset)
+            position = self.position()
+        note = self._place.begin(change, position, changes=bool(change.journals))
+        if change.journals:
+            self._apply_rings(change.journals, note.base)
+        self._place.move_pointer(change.end - 1, note, position)
+        return True
+
+    def checkpoint(self) -> Pointer:
+        """A quorum has synced what it acknowledged, as far as the nodes' `commitlog_sync` says so."""
+        return self.pointer()
+
+    def clear(self, offset: int = -1) -> None:
+        """As `CopyStore.clear`. It reads the keys of all rings."""
+        tables, position = self._tables, self.position()
+        note, now = position.note, self._clock.now_ms() * 1000
+        # Later than every write so far, and earlier than every write to come.
+        time = max(now, position.written + MARGIN_US if position.there else 0)
+        if note is not None:
+            time = max(time, note.base + max(position.pointer.offset + 1, note.begun, 0) + 1)
+        cleared = PartitionNote(self.generation, time + 1 - max(offset, 0))
+        self._place.write_note(msgspec.structs.replace(cleared, clearing=True), time)
+        tables.requests.write([tables.bound("delete_pointer", time, self.topic, self.partition)])
+        view = CassandraRingView(tables, self._journals, self.partition, Pointer(-1), clearing=False)
+        tables.requests.write(tables.bound("delete_ring", time, id, self._journals) for id in view.all_ids())
+        self._place.write_note(cleared, time + 1)
+        if offset >= 0:
+            self._place.move_pointer(offset, cleared, self.position())
+
+    # -- rings ------------------------------------------------------------------------------------------------
+
+    def _apply_rings(self, journals: Sequence[SnapshotsChanged], base: int) -> None:
+        tables = self._tables
+        copied, heads = self._copied_journals([journal.id for journal in journals])
+        answers = tables.requests.all(tables.bound("ring", journal.id, self._journals) for journal in journals)
+        stored = [stored_ring(rows).ring for rows in answers]
+
+        def writes() -> Iterator[Any]:
+            for journal, ring in zip(journals, stored, strict=True):
+                actions = living(journal.actions, copied, lambda id=journal.id: heads.get(id))  # type: ignore[misc]
+                yield from self._ring_writes(journal.id, ring, actions, journal.actions[-1].offset, base)
+
+        tables.requests.write(writes())
+
+    def _copied_journals(self, ids: Sequence[str]) -> tuple[int, dict[str, Head]]:
+        """How far the journals are copied, and their heads there. Nothing is known where their copy is of another generation, or is being
+        made anew."""
+        journals = CassandraPartitionStore(
+            self._journals, self.partition, generation_of_journals(self.generation), self._tables, clock=self._clock, segment_size=1
+        )
+        before = journals.position()
+        if before.clearing or before.pointer.generation not in ("", journals.generation):
+            return -1, {}
+        stored = self._tables.heads(self._journals, ids)
+        heads = {id: raw.at(before.pointer.offset, self.partition) for id, raw in stored.items()}
+        after = journals.position()
+        if after.clearing or _base(after) != _base(before):  # cleared meanwhile: a head that was not found says nothing
+            raise changed()
+        return before.pointer.offset, {id: head for id, head in heads.items() if head is not None}
+
+    def _ring_writes(self, id: str, ring: Ring, actions: Sequence[SnapshotAction], last: int, base: int) -> Iterator[Any]:
+        """The batches that bring a ring up to `last`, the offset of the journal's last action."""
+        before, part, size = ring, list[SnapshotAction](), 0
+        for action in actions:
+            part.append(action)
+            size += len(action.payload.data) if isinstance(action, Snapshot) and action.payload else 0
+            if size > _BATCH_BYTES:
+                after = before.then(part)
+                yield self._batch(id, before, after, after.applied, base)
+                before, part, size = after, [], 0
+        after = before.then(part)
+        if last > ring.applied:
+            yield self._batch(id, before, after, last, base)
+
+    def _batch(self, id: str, before: Ring, after: Ring, applied: int, base: int) -> Any:
+        tables, time = self._tables, base + applied
+        writes = [
+            tables.bound("delete_snapshot", time, id, self._journals, slot) for slot in sorted(before.slots.keys() - after.slots.keys())
+        ]
+        for slot, one in sorted(after.slots.items()):
+            if before.slots.get(slot) is not one:
+                writes.append(tables.bound("put_snapshot", *slot_values(self._journals, id, slot, one, base + one.offset)))
+        writes.append(tables.bound("ring_applied", time, applied, self.partition, id, self._journals))
+        return tables.requests.batch(writes)
+
+
+class CassandraRingView(RingView):
+    """Rings as they are when they are read: each says how far it is folded."""
+
+    def __init__(self, tables: CassandraTables, topic: str, partition: int, pointer: Pointer, *, clearing: bool) -> None:
+        self.pointer, self._tables, self._topic, self._partition, self._clearing = pointer, tables, topic, partition, clearing
+
+    def ring(self, id: str) -> Ring:
+        if self._clearing:
+            return EMPTY_RING
+        ring = stored_ring(self._tables.rows("ring", id, self._topic)).ring
+        return Ring(ring.slots, max(ring.applied, self.pointer.offset))
+
+    def payload(self, id: str, slot: int, snapshot: Snapshot) -> Payload:
+        rows = self._tables.rows("snapshot_payload", id, self._topic, slot)
+        if not rows or rows[0][0] != snapshot.offset:
+            raise changed()
+        return payload_of_columns(*rows[0][1:])
+
+    def ids(self, after: str | None = None, limit: int = 1000) -> list[str]:
+        ids = [] if self._clearing else sorted(self.all_ids(), key=str.encode)
+        found = [id for id in ids if (after is None or id.encode() > after.encode()) and self.ring(id).slots]
+        return found[:limit]
+
+    def all_ids(self) -> list[str]:
+        """The ids that have or had a ring, in no order."""
+        return [id for id, topic, partition in self._tables.rows("rings") if topic == self._topic and partition == self._partition]
+
+
+def _base(position: CopyPosition) -> int | None:
+    return None if position.note is None else position.note.base

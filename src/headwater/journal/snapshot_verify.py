@@ -1,0 +1,85 @@
+"""Compares the rings of snapshots in a store with what the log says: with those of a scratch store into which the log is folded anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+
+from headwater.core.errors import Conflict
+from headwater.journal.control import PartitionControl
+from headwater.journal.digest import snapshot_content
+from headwater.journal.discovery import JournalTopic
+from headwater.journal.replication_task import gap
+from headwater.journal.store import CopyStore, JournalStore, RingStore, RingView
+from headwater.log import Log
+
+_TIMES = 10
+
+Fold = Callable[[JournalTopic, int, PartitionControl], None]
+"""Folds a topic's log into the scratch store up to an offset, exclusive."""
+
+
+def verify_rings(
+    log: Log,
+    store: JournalStore,
+    scratch: JournalStore,
+    journals: JournalTopic,
+    snapshots: JournalTopic,
+    partition: int,
+    *,
+    controls: tuple[PartitionControl, PartitionControl],
+    fold: Fold,
+) -> tuple[int, str]:
+    """How many snapshots a partition's copy holds, and the first difference; empty where they are what the log says.
+
+    `controls`: of journals and of snapshots. The journals are folded into `scratch` already, up to some pointer. Where the replicator goes
+    on meanwhile, both are compared again. Errors: `LogGap` where the log of snapshots no longer begins at 0; `Conflict` where the copy
+    changes too quickly to be compared.
+    """
+    copy = store.snapshots(snapshots.name, partition, snapshots.generation, create=False)
+    if copy is None or copy.pointer().offset < 0:
+        return 0, ""
+    start = log.bounds(snapshots.name, partition).start
+    if start > 0:
+        raise gap(snapshots.name, partition, 0, start)
+    for _ in range(_TIMES):
+        known = _journals_pointer(store, journals, partition)
+        with copy.view() as view:
+            fold(journals, known + 1, controls[0])
+            fold(snapshots, view.pointer.offset + 1, controls[1])
+            expected = scratch.snapshots(snapshots.name, partition, snapshots.generation)
+            assert expected is not None
+            count, difference = _compared(expected, view)
+            still = known == _journals_pointer(store, journals, partition) and _unchanged(copy, view)
+        if not difference or still:
+            return count, difference
+    raise Conflict(f"The copy of {snapshots.name}/{partition} changes while it is compared.", hint="Verify it again in a quieter moment.")
+
+
+def _journals_pointer(store: JournalStore, topic: JournalTopic, partition: int) -> int:
+    copy: CopyStore | None = store.partition(topic.name, partition, topic.generation, create=False)
+    return -1 if copy is None else copy.pointer().offset
+
+
+def _unchanged(copy: RingStore, view: RingView) -> bool:
+    return copy.pointer().offset == view.pointer.offset
+
+
+def _compared(expected: RingStore, view: RingView) -> tuple[int, str]:
+    count = 0
+    with expected.view() as wanted:
+        for want, found in zip_longest(_all(wanted), _all(view)):
+            if want != found:
+                id, slot, *_ = found or want or ("", 0)
+                return count, f"Journal {id!r}, snapshot in slot {slot}: {found!s:.300} instead of {want!s:.300}."
+            count += 1
+    return count, ""
+
+
+def _all(view: RingView) -> Iterator[tuple[object, ...]]:
+    after: str | None = None
+    while ids := view.ids(after):
+        for id in ids:
+            for slot, one in sorted(view.ring(id).slots.items()):
+                yield (id, slot, *snapshot_content(one, view.payload(id, slot, one)))
+        after = ids[-1]

@@ -1,0 +1,115 @@
+"""Topics of journals as the answers show them: their ids, pointers and status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import merge
+
+from headwater.core.errors import UnreadableRecord
+from headwater.journal import answers, requests
+from headwater.journal.change import Pointer
+from headwater.journal.cipher_control import CipherControl
+from headwater.journal.grown import GrownJournal
+from headwater.journal.ids import journal_ids
+from headwater.journal.open_topic import OpenTopic
+from headwater.journal.partition import JournalPartition
+from headwater.journal.topics import JournalTopics
+from headwater.log.record import Topic
+from headwater.wire.times import show_time
+
+
+def show_topics(topics: JournalTopics, wanted: Sequence[Topic] | None = None) -> Sequence[answers.ShownJournals]:
+    """Every topic of journals, or those that are `wanted`."""
+    shown = []
+    for topic in topics.list() if wanted is None else wanted:
+        control = CipherControl(topics.log, topic.name)
+        control.look()
+        cipher, writers = None if control.on is None else control.on.cipher, topics.writers(topic)
+        shown.append(
+            answers.ShownJournals(
+                topic=topic.name, partitions=topic.partitions, writers=writers, generation=topic.generation, cipher=cipher
+            )
+        )
+    return shown
+
+
+def show_creation(name: str, there: Sequence[Topic], request: requests.CreateJournals) -> answers.ShownJournals:
+    """What `create` would answer."""
+    known = next((topic for topic in there if topic.name == name), None)
+    if known is not None:
+        return answers.ShownJournals(topic=name, partitions=known.partitions, writers="owner", generation=known.generation, dry_run=True)
+    cipher = request.cipher or None
+    return answers.ShownJournals(topic=name, partitions=request.partitions, writers="owner", created=True, cipher=cipher, dry_run=True)
+
+
+def topic_ids(topic: OpenTopic, after: str | None, limit: int) -> list[str]:
+    """Ids of a topic's journals behind `after`, sorted by their UTF-8 bytes."""
+    topic.journal("any")  # finds out whether the topic grew
+    found: list[str] = []
+    while len(found) < limit:
+        each = [journal_ids(partition, after, limit) for partition in topic.partitions]
+        names = list(dict.fromkeys(merge(*each, key=str.encode)))[:limit]
+        if topic.grown:  # a journal in several places may be purged in the newest
+            found += [id for id in names if (grown := topic.journal(id)) is None or _lives(grown, topic.partition(id))]
+        else:
+            found += names
+        if not topic.grown or len(names) < limit:
+            break
+        after = names[-1]
+    return found[:limit]
+
+
+def _lives(journal: GrownJournal, newest: JournalPartition) -> bool:
+    try:
+        return journal.head(newest.end()) is not None
+    except UnreadableRecord:
+        return True  # listed, as others with such a record
+
+
+def show_pointer(partition: JournalPartition) -> answers.ShownPointer:
+    """How far a partition is copied."""
+    pointer, end = partition.pointer(), partition.end()
+    return answers.ShownPointer(
+        partition=partition.number,
+        offset=pointer.offset,
+        end=end,
+        lag=max(0, end - pointer.offset - 1),
+        created=_time(pointer, pointer.created),
+        updated=_time(pointer, pointer.updated),
+    )
+
+
+def _time(pointer: Pointer, ms: int) -> str | int | None:
+    return None if pointer.offset < 0 else show_time(ms)
+
+
+def show_status(topic: OpenTopic, engine: str) -> answers.TopicStatus:
+    """A topic and its partitions. `engine`: of the store."""
+    partitions = [_partition_status(partition) for partition in topic.partitions]
+    return answers.TopicStatus(
+        topic=topic.topic.name,
+        writers=topic.writers,
+        generation=topic.topic.generation,
+        store=engine,
+        cipher=topic.cipher.name(fresh=True),
+        lag=sum(one.lag for one in partitions),
+        partitions=partitions,
+    )
+
+
+def _partition_status(partition: JournalPartition) -> answers.JournalPartitionStatus:
+    pointer, bounds, cache = partition.pointer(), partition.bounds(), partition.cache
+    counted = {} if cache is None else {
+        "cached": len(cache), "hits": cache.counts.hit, "misses": cache.counts.miss, "ahead": cache.counts.ahead,
+        "limited": cache.counts.limited, "behind": cache.counts.behind,
+    }  # fmt: skip
+    return answers.JournalPartitionStatus(
+        partition=partition.number,
+        start=bounds.start,
+        end=bounds.end,
+        pointer=pointer.offset,
+        lag=max(0, bounds.end - pointer.offset - 1),
+        updated=_time(pointer, pointer.updated),
+        duplicates=partition.duplicates.dropped,
+        **counted,
+    )
