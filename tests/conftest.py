@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -212,3 +213,23 @@ def private_servers(pytestconfig: pytest.Config) -> Iterator[OwnServers]:
         yield servers
     finally:
         servers.close()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure whose traceback pytest cannot show fails its test alone; else the worker would end, and the rest of the suite with it."""
+    try:
+        return (yield)
+    except Exception as error:
+        assert call.excinfo is not None
+        shown = "".join(traceback.format_exception(call.excinfo.type, call.excinfo.value, call.excinfo.tb, chain=False))
+        why = "".join(traceback.format_exception(error))
+        return pytest.TestReport(
+            nodeid=item.nodeid,
+            location=item.location,
+            keywords=dict.fromkeys(item.keywords, 1),
+            outcome="failed",
+            longrepr=f"{shown}\npytest could not show the chain of this failure:\n{why}",
+            when=call.when,
+            duration=call.duration,
+        )
