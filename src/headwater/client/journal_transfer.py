@@ -8,7 +8,7 @@ writer beside one, make no fork.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -56,28 +56,52 @@ class JournalTransfer:
         yield ExportLine(format=FORMAT, topic=opened.topic.name)
         journals = events = 0
         async for id in self._ids(request):
-            head = await self._performer.find_head(HeadRequest(topic=request.topic, id=id))
-            if head is None:
-                continue
-            count = previous = 0
-            waiting: list[EventRow] = []
-            async for rows in self._performer.pages(ReadEvents(topic=request.topic, id=id, stop=head.seq_nr)):
-                waiting += rows
-                last = waiting[-1]
-                whole = len(waiting)
-                while whole and (waiting[whole - 1].partition, waiting[whole - 1].offset) == (last.partition, last.offset):
-                    whole -= 1  # the next page may hold more of the last Append
-                for line in append_lines(id, waiting[:whole], previous):
-                    yield line
-                if whole:
-                    previous = waiting[whole - 1].seq_nr
-                count += len(rows)
-                waiting = waiting[whole:]
-            for line in append_lines(id, waiting, previous):
+            async for line in self._journal(request.topic, id):
                 yield line
-            yield head_line(id, head, count)
-            journals, events = journals + 1, events + count
+                events += len(line.events)
+                journals += line.head is not None
         yield ExportLine(end=ExportEnd(journals=journals, events=events))
+
+    async def _journal(self, topic: str, id: str) -> AsyncGenerator[ExportLine]:
+        """The lines of a journal; none where there is no such journal."""
+        begun = await self._begin(topic, id)
+        if begun is None:
+            return
+        head, rows, pages = begun
+        count = previous = 0
+        waiting: list[EventRow] = []
+        while rows:
+            waiting += rows
+            last = waiting[-1]
+            whole = len(waiting)
+            while whole and (waiting[whole - 1].partition, waiting[whole - 1].offset) == (last.partition, last.offset):
+                whole -= 1  # the next page may hold more of the last Append
+            for line in append_lines(id, waiting[:whole], previous):
+                yield line
+            if whole:
+                previous = waiting[whole - 1].seq_nr
+            count += len(rows)
+            waiting = waiting[whole:]
+            rows = await anext(pages, [])
+        for line in append_lines(id, waiting, previous):
+            yield line
+        yield head_line(id, head, count)
+
+    async def _begin(self, topic: str, id: str) -> tuple[Head, list[EventRow], AsyncIterator[list[EventRow]]] | None:
+        """The head of a journal, its first page of events, and the pages behind that; None: there is no such journal.
+
+        All are of one life: the head is looked up again behind the first page. Without that, a Purge in between would join the head of one
+        life with the events of another one, and an import would bring a purged journal back.
+        """
+        now = await self._head(topic, id)
+        while now is not None:
+            head = now
+            pages = self._performer.pages(ReadEvents(topic=topic, id=id, stop=head.seq_nr))
+            rows: list[EventRow] = await anext(pages, [])
+            now = await self._head(topic, id)
+            if now is not None and now.record_id == head.record_id:
+                return head, rows, pages
+        return None
 
     async def _ids(self, request: ExportJournals) -> AsyncGenerator[str]:
         wanted = request.wanted_ids()

@@ -10,10 +10,13 @@ from tests.unit.client.journal_ground import copy_all, journal_backend
 
 from headwater.client import journals as journal_module
 from headwater.client.backend import Backend
+from headwater.client.journal_performer import JournalPerformer
 from headwater.client.journals import Journals, TopicJournals
 from headwater.client.local import LocalLog
 from headwater.core.errors import BadInput, Differs, UnknownJournal
 from headwater.journal.event import Event
+from headwater.journal.head import Head
+from headwater.journal.requests import HeadRequest
 from headwater.testing.clock import ManualClock
 from headwater.wire import json
 
@@ -133,6 +136,34 @@ async def test_missing_lines_are_noticed(journals: Journals) -> None:
     other = await journals("other", create=True)
     with pytest.raises(Differs, match=r"goes on behind 2"):
         await other.import_lines([*lines[:first], *lines[first + 1 :]])
+
+
+@pytest.mark.parametrize("again", [0, 2])
+async def test_a_journal_that_is_purged_between_its_head_and_its_events_is_exported_as_one_life(
+    journals: Journals, monkeypatch: pytest.MonkeyPatch, again: int
+) -> None:
+    bank = await journals("bank", create=True)
+    await bank["alice"].append(1, 2, 3)
+    find_head, purged = JournalPerformer.find_head, False
+
+    async def purging(performer: JournalPerformer, request: HeadRequest) -> Head | None:
+        nonlocal purged
+        head = await find_head(performer, request)
+        if not purged:
+            purged = True
+            await bank["alice"].purge()
+            if again:
+                await bank["alice"].append(*[7] * again)
+        return head
+
+    monkeypatch.setattr(JournalPerformer, "find_head", purging)
+    lines = await exported(bank)
+    monkeypatch.undo()
+    other = await journals("other", create=True)
+    await other.import_lines(lines)
+    assert purged
+    assert await content(other) == await content(bank)
+    assert [event.payload async for event in other["alice"].read()] == [7] * again
 
 
 async def test_chosen_journals_and_unknown_topics(journals: Journals) -> None:
