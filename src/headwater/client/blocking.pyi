@@ -773,11 +773,13 @@ class BlockingJournalSnapshots:
     topic: str
     id: str
 
-    def save(self, payload: Any, seq_nr: int | None = None) -> SavedSnapshot:
+    def save(self, payload: Any, seq_nr: int | None = None, *, offset: int | None = None) -> SavedSnapshot:
         """Save a snapshot; return where it lies once it is durable. `payload`: bytes, text, or a value of JSON.
 
-        `seq_nr`: the event up to which it holds; None: the last one. A snapshot of the same number gives way to it.
-        Errors: `NotFound` where there is no journal; `BadBounds` for a number behind its last; `TooLarge`; `BadInput`.
+        `seq_nr`: the event up to which it holds; None: the last one. A snapshot of the same number gives way to it. `offset`: of that
+        event's record: where the journal was purged meanwhile and has another event of that number, or none, nothing is saved.
+        Errors: `NotFound` where there is no journal; `BadBounds` for a number behind its last; `Conflict` where the event does not lie at
+        `offset`; `TooLarge`; `BadInput`.
         """
 
     def load(

@@ -24,16 +24,19 @@ class JournalSnapshots:
     def __init__(self, backend: Backend, topic: str, id: str) -> None:
         self._backend, self.topic, self.id = backend, topic, id
 
-    async def save(self, payload: Any, seq_nr: int | None = None) -> SavedSnapshot:
+    async def save(self, payload: Any, seq_nr: int | None = None, *, offset: int | None = None) -> SavedSnapshot:
         """Save a snapshot; return where it lies once it is durable. `payload`: bytes, text, or a value of JSON.
 
-        `seq_nr`: the event up to which it holds; None: the last one. A snapshot of the same number gives way to it.
-        Errors: `NotFound` where there is no journal; `BadBounds` for a number behind its last; `TooLarge`; `BadInput`.
+        `seq_nr`: the event up to which it holds; None: the last one. A snapshot of the same number gives way to it. `offset`: of that
+        event's record: where the journal was purged meanwhile and has another event of that number, or none, nothing is saved.
+        Errors: `NotFound` where there is no journal; `BadBounds` for a number behind its last; `Conflict` where the event does not lie at
+        `offset`; `TooLarge`; `BadInput`.
         """
         payload_of(payload)  # its errors, before anything is sent
         if seq_nr is not None:
             check_seq_nr(seq_nr, "number of a snapshot")
-        body = requests.SnapshotBody(payload=raw_payload(payload), seq_nr=seq_nr)
+        requests.check_place(seq_nr, offset)
+        body = requests.SnapshotBody(payload=raw_payload(payload), seq_nr=seq_nr, offset=offset)
         return await self._backend.ask(ask.SNAPSHOTS_SAVE, requests.SaveSnapshot(topic=self.topic, id=self.id, body=body))
 
     async def load(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.journal_topics import OpenTopics
-from headwater.core.errors import BadBounds, NotFound
+from headwater.core.errors import BadBounds, Conflict, NotFound
 from headwater.journal import answers
 from headwater.journal import snapshot_requests as requests
 from headwater.journal.append_draft import payload_of
@@ -47,13 +47,15 @@ class SnapshotPerformer:
 
     async def snapshots_save(self, request: requests.SaveSnapshot) -> Reply[answers.SavedSnapshot]:
         assert request.body is not None
-        payload, seq_nr = payload_of(payload_in(request.body.payload)), request.body.seq_nr
+        payload, seq_nr, place = payload_of(payload_in(request.body.payload)), request.body.seq_nr, request.body.offset
         saved = await self._topics.reading(
-            request.topic, lambda topic: self._save(topic.snapshots(request.id), request.id, seq_nr, payload)
+            request.topic, lambda topic: self._save(topic.snapshots(request.id), request.id, seq_nr, place, payload)
         )
         return Reply(saved, 201)
 
-    def _save(self, partition: SnapshotPartition, id: str, seq_nr: int | None, payload: Payload) -> answers.SavedSnapshot:
+    def _save(
+        self, partition: SnapshotPartition, id: str, seq_nr: int | None, place: int | None, payload: Payload
+    ) -> answers.SavedSnapshot:
         living = partition.living(id)
         if living is None:
             raise NotFound(f"There is no journal {id!r:.60} to take a snapshot of.", hint="Its first Append creates it.")
@@ -61,6 +63,11 @@ class SnapshotPerformer:
         if seq_nr is not None and seq_nr > last:
             raise BadBounds(f"Journal {id!r:.60} ends at event {last}: a snapshot of {seq_nr} is not possible.", hint=f"Give up to {last}.")
         number = last if seq_nr is None else seq_nr
+        if place is not None and not partition.holds(id, number, place, living):
+            raise Conflict(
+                f"Event {number} of journal {id!r:.60} does not lie at offset {place}: it was purged or deleted meanwhile.",
+                hint="Make the snapshot anew, of the events that are there.",
+            )
         offset = partition.save(id, number, payload, living, self._by)
         self.metrics.saved(len(payload.data))
         return answers.SavedSnapshot(seq_nr=number, partition=partition.number, offset=offset)

@@ -42,7 +42,7 @@ class SnapshotsDoor(Protocol):
     """What a repository needs of `Journal.snapshots`."""
 
     def load(self, *, max_seq_nr: int | None = ...) -> Awaitable[Any]: ...
-    def save(self, payload: Any, seq_nr: int | None = ...) -> Awaitable[Any]: ...
+    def save(self, payload: Any, seq_nr: int | None = ..., *, offset: int | None = ...) -> Awaitable[Any]: ...
 
 
 class JournalDoor(Protocol):
@@ -65,7 +65,7 @@ class BlockingSnapshotsDoor(Protocol):
     """As `SnapshotsDoor`, blocking."""
 
     def load(self, *, max_seq_nr: int | None = ...) -> Any: ...
-    def save(self, payload: Any, seq_nr: int | None = ...) -> Any: ...
+    def save(self, payload: Any, seq_nr: int | None = ..., *, offset: int | None = ...) -> Any: ...
 
 
 class BlockingJournalDoor(Protocol):
@@ -128,7 +128,7 @@ class Repository(Generic[A]):
             done = await journal.append(*payloads, expected=aggregate.seq_nr, idempotency_key=idempotency_key)
             if self._fold.saved(aggregate, done.last):
                 try:
-                    await journal.snapshots.save(self._fold.snapshot(aggregate), aggregate.seq_nr)
+                    await journal.snapshots.save(self._fold.snapshot(aggregate), aggregate.seq_nr, offset=done.offset)
                     self._fold.snapshot_saved(aggregate)
                 except HeadwaterError as error:
                     _warn(aggregate, error)
@@ -182,7 +182,7 @@ class BlockingRepository(Generic[A]):
             done = journal.append(*payloads, expected=aggregate.seq_nr, idempotency_key=idempotency_key)
             if self._fold.saved(aggregate, done.last):
                 try:
-                    journal.snapshots.save(self._fold.snapshot(aggregate), aggregate.seq_nr)
+                    journal.snapshots.save(self._fold.snapshot(aggregate), aggregate.seq_nr, offset=done.offset)
                     self._fold.snapshot_saved(aggregate)
                 except HeadwaterError as error:
                     _warn(aggregate, error)

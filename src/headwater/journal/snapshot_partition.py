@@ -17,6 +17,7 @@ from headwater.journal.event import Payload
 from headwater.journal.head import Head
 from headwater.journal.names import key_of, snapshot_topic
 from headwater.journal.partition import AGAIN, JournalPartition
+from headwater.journal.read import JournalRead
 from headwater.journal.snapshot import EMPTY_RING, Ring, Snapshot, SnapshotAction, SnapshotCriteria
 from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.snapshot_wire import JournalLife, deletion_record, read_snapshot, save_record
@@ -84,6 +85,11 @@ class SnapshotPartition:
         return None if newest is None else self._sealing.opened(id, newest)
 
     # -- writing ----------------------------------------------------------------------------------------------
+
+    def holds(self, id: str, seq_nr: int, offset: int, living: LivingJournal) -> bool:
+        """Whether this life of a journal has its event of a number in the record at an offset."""
+        rows = JournalRead(self._partition, id, start=seq_nr, stop=seq_nr, end=living.life.at).page(1)
+        return [row.offset for row in rows] == [offset]
 
     def save(self, id: str, seq_nr: int, payload: Payload, living: LivingJournal, by: tuple[str | None, str | None]) -> int:
         """Write a snapshot down; returns its offset once it is durable. Makes the topic where it is missing. Errors: `TooLarge`;

@@ -18,10 +18,12 @@ _TIME = "ISO 8601 with its zone, or milliseconds since 1970."
 
 
 class SnapshotBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A snapshot. `payload`: JSON; text; or {"$binary": base64}. `seq_nr`: the event up to which it holds; left out, the last one."""
+    """A snapshot. `payload`: JSON; text; or {"$binary": base64}. `seq_nr`: the event up to which it holds; left out, the last one.
+    `offset`: of that event's record, so that nothing is saved where another life of the journal has the number by now."""
 
     payload: msgspec.Raw
     seq_nr: int | None = None
+    offset: int | None = None
 
 
 _body = msgspec.json.Decoder(SnapshotBody)
@@ -38,7 +40,8 @@ def read_snapshot_body(body: bytes) -> SnapshotBody:
 def send_snapshot(body: SnapshotBody) -> bytes:
     """The JSON of a body, without what is left out."""
     given: dict[str, Any] = {"payload": body.payload}
-    return json.encode(given if body.seq_nr is None else {**given, "seq_nr": body.seq_nr})
+    numbers = {"seq_nr": body.seq_nr, "offset": body.offset}
+    return json.encode(given | {name: number for name, number in numbers.items() if number is not None})
 
 
 class SaveSnapshot(JournalRequest, frozen=True, kw_only=True):
@@ -50,6 +53,18 @@ class SaveSnapshot(JournalRequest, frozen=True, kw_only=True):
         super().check()
         if self.body is not None and self.body.seq_nr is not None:
             check_seq_nr(self.body.seq_nr, "number of a snapshot")
+        if self.body is not None:
+            check_place(self.body.seq_nr, self.body.offset)
+
+
+def check_place(seq_nr: int | None, offset: int | None) -> None:
+    """Errors: `BadInput` for an offset that is none, or that says of no event where it lies."""
+    if offset is None:
+        return
+    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+        raise BadInput(f"{offset!r:.40} is no offset.", hint="Give that of an event, as `append` and `read` return it.")
+    if seq_nr is None:
+        raise BadInput("An offset needs the number of its event.", hint="Give seq_nr, too.")
 
 
 class SnapshotsRequest(JournalRequest, frozen=True, kw_only=True):

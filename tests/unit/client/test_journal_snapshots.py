@@ -13,7 +13,7 @@ from headwater.client.backend import Backend
 from headwater.client.journal import Journal
 from headwater.client.journals import Journals, TopicJournals
 from headwater.client.local import LocalLog
-from headwater.core.errors import BadBounds, BadInput, NotFound, TooLarge, UnknownJournal
+from headwater.core.errors import BadBounds, BadInput, Conflict, NotFound, TooLarge, UnknownJournal
 from headwater.journal.discovery import JournalTopic, snapshots_of
 from headwater.journal.replication_task import PartitionTask, copy_partition
 from headwater.journal.sqlite import SqliteJournalStore
@@ -100,6 +100,20 @@ async def test_deletes_leave_snapshots_and_a_purge_takes_them(alice: Journal) ->
     await alice.append(1)
     assert await alice.snapshots.list() == []
     assert (await alice.snapshots.delete(min_seq_nr=1)).deleted == 0
+
+
+async def test_a_snapshot_of_an_event_of_an_earlier_life_is_refused(alice: Journal) -> None:
+    appended = await alice.append({"n": 6})
+    saved = await alice.snapshots.save("of 6", 6, offset=appended.offset)
+    assert saved.seq_nr == 6
+    await alice.purge()
+    await alice.append(*range(7))
+    with pytest.raises(Conflict, match="Event 6 of journal 'alice' does not lie at offset"):
+        await alice.snapshots.save("of 6", 6, offset=appended.offset)
+    assert await alice.snapshots.list() == []
+    for number, offset in ((None, 1), (1, -1), (1, True)):
+        with pytest.raises(BadInput):
+            await alice.snapshots.save("no", number, offset=offset)
 
 
 async def test_what_cannot_be_saved_is_refused(alice: Journal, bank: TopicJournals, opened: tuple[Backend, LocalLog]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headwater
+from headwater.client.journal import Journal
+from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.core.errors import BadInput, Unavailable, WrongExpected
 from headwater.journal.aggregate import Aggregate, BlockingRepository, Repository, applies
 
@@ -112,7 +115,7 @@ async def test_a_snapshot_that_fails_does_not_fail_the_save(
         bank = await hw.journals("bank", create=True)
         accounts = Repository(bank, Account, snapshot_every=1)
 
-        async def away(*_: object) -> None:
+        async def away(*_: object, **given: object) -> None:
             raise Unavailable("Away.")
 
         with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
@@ -124,6 +127,35 @@ async def test_a_snapshot_that_fails_does_not_fail_the_save(
         alice.move(1)
         await accounts.save(alice)
         assert [one.seq_nr for one in await bank["alice"].snapshots.list()] == [2]
+
+
+@pytest.fixture
+def purged_before_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer purges the journal, and appends three events, before any snapshot is saved."""
+    save = JournalSnapshots.save
+
+    async def purged_before(self: JournalSnapshots, *args: Any, **given: Any) -> Any:
+        journal = Journal(self._backend, self.topic, self.id)
+        await journal.purge()
+        await journal.append(*[{"type": "Moved", "eur": 1}] * 3)
+        return await save(self, *args, **given)
+
+    monkeypatch.setattr(JournalSnapshots, "save", purged_before)
+
+
+@pytest.mark.usefixtures("purged_before_snapshots")
+async def test_a_journal_that_is_purged_before_its_snapshot_is_saved_gets_none_of_its_earlier_life(tmp_path: Path) -> None:
+    async with headwater.open(tmp_path, create=True) as hw:
+        bank = await hw.journals("bank", create=True)
+        await Repository(bank, Account, snapshot_every=1).update("alice", lambda account: account.move(50))
+        assert (await Repository(bank, Account).load("alice")).eur == 3
+
+
+@pytest.mark.usefixtures("purged_before_snapshots")
+def test_a_blocking_repository_saves_no_snapshot_of_an_earlier_life(door: headwater.Blocking) -> None:
+    bank = door.journals("bank")
+    BlockingRepository(bank, Account, snapshot_every=1).update("purged", lambda account: account.move(50))
+    assert BlockingRepository(bank, Account).load("purged").eur == 3
 
 
 def test_the_blocking_door_has_one_too(door: headwater.Blocking) -> None:
