@@ -10,10 +10,11 @@ import functools
 import inspect
 import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import AsyncGeneratorType, TracebackType
 from typing import Any, Self
 
 from headwater.client.door import Headwater
@@ -70,6 +71,7 @@ class Blocking:
         """Close the door and end the thread. Closing twice is no error."""
         if self._loop is not None:
             try:
+                self._loop.call(self._loop.close_streams)
                 self._loop.call(self._door.aclose)
             finally:
                 self._end()
@@ -176,6 +178,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
+        self._streams: weakref.WeakSet[AsyncGeneratorType[Any, Any]] = weakref.WeakSet()
         self._gate = threading.Lock()  # between a look at `closed` and the start of a call
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -246,7 +249,16 @@ class _Loop:
         while others := self._running - {asyncio.current_task()}:
             await asyncio.wait(others)
 
+    async def close_streams(self) -> None:
+        """Close the generators that nobody waits for: a loop that ends closes all of them at once, those inside of others, too, and prints
+        the errors of that."""
+        for items in list(self._streams):
+            if not items.ag_running:
+                await items.aclose()
+
     def iterate(self, items: AsyncIterator[Any]) -> Iterator[Any]:
+        if inspect.isasyncgen(items):
+            self._streams.add(items)
         try:
             while True:
                 try:

@@ -7,10 +7,12 @@ import contextvars
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 import pytest
 
+import headwater
 from headwater.client.blocking import _Loop
 from headwater.core.errors import Closed, NotFound
 
@@ -124,6 +126,17 @@ def test_ctrl_c_ends_the_wait_and_the_call(loop: _Loop) -> None:
         signal.signal(signal.SIGINT, before)
     assert cancelled.wait(60)
     assert loop.call(doubled, 2) == 4
+
+
+def test_a_stream_that_is_held_open_is_closed_with_the_door(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with headwater.open_blocking(tmp_path, create=True) as hw:
+        bank = hw.journals("bank", create=True).open()
+        bank["alice"].append(1)
+        events = iter(bank.follow())
+        assert next(events).payload == 1
+    with pytest.raises(Closed):
+        next(events)
+    assert caplog.messages == []
 
 
 def test_a_thread_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
