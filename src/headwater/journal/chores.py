@@ -13,6 +13,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.core.units import Duration
 from headwater.journal.discovery import Discovery, JournalTopic
 from headwater.journal.expiry import expire_journals
+from headwater.journal.idempotency import KEPT
 from headwater.journal.keep import delete_copied
 from headwater.journal.store import JournalStore
 from headwater.log import Log
@@ -59,7 +60,9 @@ class Chores:
                 return
             try:
                 if self._keep:
-                    delete_copied(self._log, self._store, topic, keep=int(self._keep), now=now)
+                    # A day of journals stays: a writer finds the idempotency keys of Appends in their records.
+                    keep = max(int(self._keep), KEPT if topic.holds == "journals" else 0)
+                    delete_copied(self._log, self._store, topic, keep=keep, now=now)
                 if topic.holds == "journals":
                     self._expire(topic, today)
             except HeadwaterError as error:

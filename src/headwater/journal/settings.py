@@ -28,7 +28,9 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True):
             "Fewer records than this are copied without Spark; -1: 20000 on this machine, and 0 on Kafka or a Spark cluster.", "20000", -1
         ),
     ] = -1
-    keep: Annotated[Duration, Note("How long the log keeps records that every store has copied; 0ms: for ever.", '"7d"', 0)] = Duration(0)
+    keep: Annotated[
+        Duration, Note("How long the log keeps records that every store has copied, of journals a day at least; 0ms: for ever.", '"7d"', 0)
+    ] = Duration(0)
     prefixes: Annotated[tuple[str, ...], Note("Topics whose names begin so are topics of journals.", '["journal"]')] = ("journal",)
     duplicates: Annotated[
         Duplicates, Note("Which event a read gives where several have one number: the first, the last, or none (fail).", '"first"')

@@ -30,13 +30,23 @@ def test_it_deletes_what_is_copied_and_old(ground: Ground) -> None:
     ground.topic()
     ground.append(appended("a", 1), appended("a", 2))
     ground.loop().catch_up()
-    ground.clock.advance(DAY)
+    ground.clock.advance(DAY + 1)
     chores(ground).turn()
     assert ground.log.bounds(TOPIC, 0).start == 0
     chores(ground, keep="1h", active=False).turn()
     assert ground.log.bounds(TOPIC, 0).start == 0
     chores(ground, keep="1h").turn()
     assert ground.log.bounds(TOPIC, 0).start == 2
+
+
+def test_a_day_of_journals_stays_for_their_idempotency_keys(ground: Ground) -> None:
+    assert isinstance(ground.clock, ManualClock)
+    ground.topic()
+    ground.append(appended("a", 1))
+    ground.loop().catch_up()
+    ground.clock.advance(DAY - 1)
+    chores(ground, keep="1h").turn()
+    assert ground.log.bounds(TOPIC, 0).start == 0
 
 
 def test_it_looks_for_expired_journals_once_a_day(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
