@@ -17,7 +17,7 @@ from headwater.journal.bodies import body_of
 from headwater.journal.cipher_operations import ErasedJournal
 from headwater.journal.event import EventRecord
 from headwater.journal.requests import Consistency, check_expected
-from headwater.journal.shown import event_of, read_shown
+from headwater.journal.shown import events_of, read_shown
 from headwater.journal.write import ALWAYS, Appended
 
 if TYPE_CHECKING:
@@ -128,12 +128,12 @@ class Journal:
             request.check()
             begun = self._performer.begin_read(request)
             if begun is not None and begun[0].over:
-                for row in begun[1]:
-                    yield event_of(row)
+                for event in events_of(begun[1]):
+                    yield event
                 return
             async for rows in self._performer.pages(request, begun=begun):
-                for row in rows:
-                    yield event_of(row)
+                for event in events_of(rows):
+                    yield event
             return
         async for shown in self._backend.stream(ask.READ, request):
             yield read_shown(shown)

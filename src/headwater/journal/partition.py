@@ -140,8 +140,8 @@ class JournalPartition:
         known = self._copied if self._cache is None else self._cache.end
         if not self.quick or known is None or self._copy is None:
             return None
-        end = self.end()
-        return end if end - known <= _NEAR else None
+        end = self.log.known_end(self.topic.name, self.number)
+        return end if end is not None and end - known <= _NEAR else None
 
     # -- both -------------------------------------------------------------------------------------------------
 

@@ -28,15 +28,17 @@ class FollowedEvent(EventRecord, frozen=True, kw_only=True):
     position: str
 
 
-def event_of(row: EventRow) -> EventRecord:
-    """An event of a read. Errors: `BadInput` for a payload that is no JSON."""
-    if row.metadata != EMPTY_COLUMN or row.headers:
-        return EventRecord(*_fields(row))
-    payload = row.payload
-    return EventRecord(  # most events, without the steps that they do not need
-        row.seq_nr, None if payload is None else payload.value(), row.tags, row.timestamp, row.partition, row.offset, row.origin,
-        row.version,
-    )  # fmt: skip
+def events_of(rows: list[EventRow]) -> list[EventRecord]:
+    """The events of a read. Errors: `BadInput` for a payload that is no JSON."""
+    return [
+        EventRecord(  # most events, without the steps that they do not need
+            row.seq_nr, None if (payload := row.payload) is None else payload.value(), row.tags, row.timestamp, row.partition, row.offset,
+            row.origin, row.version,
+        )
+        if row.metadata == EMPTY_COLUMN and not row.headers
+        else EventRecord(*_fields(row))
+        for row in rows
+    ]  # fmt: skip
 
 
 def followed_event(row: EventRow, id: str, position: str) -> FollowedEvent:

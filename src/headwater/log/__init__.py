@@ -175,6 +175,10 @@ class Log(ABC):
     def bounds(self, topic: str, partition: int) -> Bounds:
         """The first offset still kept and the offset after the last durable record."""
 
+    def known_end(self, topic: str, partition: int) -> int | None:
+        """The durable end, where this process has it in memory; None: ask for `bounds`, which also finds out whether the topic is there."""
+        return None
+
     @abstractmethod
     def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, max_bytes: int = 64 << 20) -> list[Record]:
         """Up to `limit` durable records from `start` on, at least one when there is one; an empty list at the end.

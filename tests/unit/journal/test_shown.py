@@ -10,7 +10,7 @@ from headwater.journal.answers import ShownFollowedEvent, ShownJournalEvent
 from headwater.journal.change import EventRow
 from headwater.journal.event import RESERVED, Payload, PayloadKind
 from headwater.journal.head import Head
-from headwater.journal.shown import encode_event, event_of, followed_event, read_shown, show_followed, show_head, show_trail_record
+from headwater.journal.shown import encode_event, events_of, followed_event, read_shown, show_followed, show_head, show_trail_record
 from headwater.journal.wire import write_record
 from headwater.log.record import Record
 from headwater.wire import json
@@ -28,7 +28,7 @@ PAYLOADS = [
 def test_an_event_is_the_same_here_and_over_http(payload: Payload | None, value: object) -> None:
     metadata = '{"header":{"data":{"h":1}},"payload":{"expireAfter":"1 day","data":[1]}}'
     row = EventRow(3, 1_800_000_000_123, 1, 7, "host", "1", None, ("x",), metadata, payload, (("k", "v"),))
-    here = event_of(row)
+    [here] = events_of([row])
     assert (here.payload, here.metadata, here.header_metadata, here.headers) == (value, [1], {"h": 1}, {"k": "v"})
     written = encode_event(row)
     assert b"\n" not in written

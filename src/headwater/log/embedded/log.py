@@ -46,8 +46,7 @@ _IDLE = 0.1  # seconds after which a tail that has nothing gives an empty list, 
 class EmbeddedLog(Log):
     """The log below `<data>/log`. Opening creates nothing; a partition's files appear with its first append.
 
-    `read_only=True` never writes: appends raise `ReadOnly`. Several processes, and several of these in one process, may use one directory.
-    After a fork the child's copy opens its own files.
+    `read_only=True`: appends raise `ReadOnly`. Several processes and objects may use one directory. A forked child opens its own files.
     """
 
     engine = "embedded"
@@ -193,8 +192,7 @@ class EmbeddedLog(Log):
     def with_partition(
         self, topic: str, partition: int, call: Callable[[Partition], T], refused: tuple[Partition, UnknownTopic | Closed] | None = None
     ) -> T:
-        """Call with the open partition. Tries again with a new one if the topic was re-created or the partition closed before anything was
-        done."""
+        """Call with the open partition; with a new one where its topic was created again, or it was closed, before anything was done."""
         while True:
             if refused is not None:
                 stale, error = refused
@@ -217,6 +215,10 @@ class EmbeddedLog(Log):
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         return self._reading(topic, partition, PartitionReader.bounds)
+
+    def known_end(self, topic: str, partition: int) -> int | None:
+        reader = self._readers.get((topic, partition))
+        return None if reader is None else reader.known_end()
 
     def read(self, topic: str, partition: int, start: int, *, limit: int = 1000, max_bytes: int = 64 << 20) -> list[Record]:
         return self._reading(
@@ -301,8 +303,7 @@ class EmbeddedLog(Log):
                 if (found := self._partitions.get((topic, partition))) is not None:
                     return found
                 self._topics.with_partition(topic, partition)  # before the lock: looking up a name that is not there makes no file
-                excess = self._partitions.room()
-                if not excess:
+                if not (excess := self._partitions.room()):
                     found = self._reserve.spend(lambda: self._opened(topic, partition))
                     self._partitions.put((topic, partition), found)
                     self._keeper.start()
@@ -338,11 +339,11 @@ class EmbeddedLog(Log):
 
     def _new_reader(self, topic: str, partition: int) -> PartitionReader:
         self._topics.with_partition(topic, partition)
-        folder = self._topics.folder / topic / str(partition)
-        return PartitionReader(folder, name=f"{topic} {partition}", files=self._files, boot=self._boot)
+        return PartitionReader(
+            self._topics.folder / topic / str(partition), name=f"{topic} {partition}", files=self._files, boot=self._boot
+        )
 
     def _opened_reader(self, topic: str, partition: int) -> PartitionReader:
-        """A reader for a watch."""
         with self._mutex:
             return self._new_reader(topic, partition)
 
@@ -363,8 +364,7 @@ class EmbeddedLog(Log):
                 if self._appends.get(partition) != partition.appends:
                     self._appends[partition] = partition.appends
                     self._partitions.touch(key)
-            idle = self._partitions.idle()
-            readers = self._readers.idle()
+            idle, readers = self._partitions.idle(), self._readers.idle()
             self._appends = {partition: self._appends[partition] for partition in self._partitions.values()}
         close_all(idle)
         close_all(readers)

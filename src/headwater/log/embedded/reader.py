@@ -73,17 +73,18 @@ class PartitionReader:
             manifest, durable, _ = self._state()
             return Bounds(manifest.start, max(manifest.start, durable)) if manifest else Bounds(0, 0)
 
-    def durable_offset(self) -> int:
-        """The durable end, as cheaply as can be: one word where the page is of this boot."""
+    def known_end(self) -> int | None:
+        """The durable end where it is a word in memory: in a page of this boot. None elsewhere, and where the topic is being deleted."""
         page = self._page
-        if page is not None and page.boot == self._boot and not page.deleted:
-            return page.durable_offset
-        return self.bounds().end
+        return page.durable_offset if page is not None and page.boot == self._boot and not page.deleted else None
+
+    def durable_offset(self) -> int:
+        """The durable end, as cheaply as can be."""
+        return self.bounds().end if (known := self.known_end()) is None else known
 
     def pending(self) -> bool:
         """Whether a batch is being written, or is written and not yet durable. Of an earlier boot nothing is."""
-        page = self._page
-        return page is not None and page.boot == self._boot and (page.dirty or page.tail.offset > page.durable_offset)
+        return (page := self._page) is not None and page.boot == self._boot and (page.dirty or page.tail.offset > page.durable_offset)
 
     @property
     def live(self) -> bool:

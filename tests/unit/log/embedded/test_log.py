@@ -369,3 +369,15 @@ def test_offset_at_is_exact_even_where_timestamps_fall(log: EmbeddedLog) -> None
     for time in (10, 30, 20, 40):
         log.append("t", 0, [Record(b"k", b"v", timestamp=time)])
     assert [log.offset_at("t", 0, time) for time in (0, 10, 11, 25, 31, 41)] == [0, 0, 1, 1, 3, 4]
+
+
+def test_the_end_is_known_while_a_reader_is_open_and_its_topic_is_there(log: EmbeddedLog) -> None:
+    log.create_topic("orders")
+    assert log.known_end("orders", 0) is None
+    log.append("orders", 0, [Record(b"k", b"v")])
+    assert log.bounds("orders", 0).end == log.known_end("orders", 0) == 1
+    with EmbeddedLog(log.data) as other:
+        other.append("orders", 0, [Record(b"k", b"v")])
+        assert log.known_end("orders", 0) == 2
+        other.delete_topic("orders")
+    assert log.known_end("orders", 0) is None
