@@ -59,12 +59,18 @@ class PlainJournalLog(_PartitionLog):
     def __init__(self, partition: JournalPartition, *, exact: bool, part: str) -> None:
         self._partition, self.exact, self._part = partition, exact, part
         self.generation = partition.topic.generation
-        self.end, self.read, self.last_number = partition.end, partition.read, partition.last_number
+        self.read, self.last_number = partition.read, partition.last_number
         self._checked = False
 
     def prepare(self) -> bool:
         """Nothing is to be owned."""
         return False
+
+    def end(self) -> int:
+        """The durable end, of memory where the log has it there: an append finds out whether the topic is still the one."""
+        partition = self._partition
+        known = partition.log.known_end(partition.topic.name, partition.number)
+        return partition.end() if known is None else known
 
     def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
         """As `Log.append`. Errors: also `Differs` where the store has copied more than the log holds."""
