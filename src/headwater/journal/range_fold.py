@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from headwater.core.errors import UnreadableRecord
-from headwater.journal.action import Append, Delete, Purge
+from headwater.journal.action import Action, Append, Delete, Purge
 from headwater.journal.append_rows import append_rows
 from headwater.journal.change import EventRow, JournalChange, PartitionChange
 from headwater.journal.claims import epochs_from
@@ -121,6 +121,7 @@ class _RangeFold:
         self._partition, self._skip = partition, skip
         self._epochs = epochs
         self._journals: dict[bytes, _JournalFold] = {}
+        self._appends: dict[bytes, Append] = {}  # by their headers, which are the same in many journals: they hold numbers and the origin
         self._timestamp = 0
         self._events = self._forks = self._gaps = 0
 
@@ -176,7 +177,11 @@ class _RangeFold:
 
     def _add(self, offset: int, timestamp: int, key: bytes, value: bytes | None, header: bytes, users: tuple[tuple[str, str], ...]) -> None:
         """Adds one record. Errors: `UnreadableRecord`, before anything is changed."""
-        action = read_action(header)
+        action: Action | None = self._appends.get(header)
+        if action is None:
+            action = read_action(header)
+            if type(action) is Append and len(self._appends) < _MOST_APPENDS:
+                self._appends[header] = action
         if type(action) is Append:
             if value is None:
                 return
@@ -224,6 +229,7 @@ class _RangeFold:
 
 
 _NO_HEADERS: tuple[tuple[str, str], ...] = ()
+_MOST_APPENDS = 4096  # headers that a fold remembers
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, bytes | None, bytes | None, bytes | None]]:

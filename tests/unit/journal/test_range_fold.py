@@ -236,6 +236,20 @@ def test_a_range_of_any_bytes_ends_at_its_first_poison(parts: list[tuple[bytes, 
     assert found.change.end == (len(records) if found.poison is None else found.poison.offset)
 
 
+@pytest.mark.parametrize("most", [0, 1])
+def test_headers_beyond_those_that_a_fold_remembers_give_the_same(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    records = [
+        write_record(id, Append(number, number, "json"), value=encode_events([NumberedEvent(number)], PayloadMetadata())[1], timestamp=1)
+        for number in range(1, 4)
+        for id in ("a", "b")
+    ]
+    placed = [msgspec.structs.replace(record, offset=offset) for offset, record in enumerate(records)]
+    wanted = fold(placed)
+    monkeypatch.setattr("headwater.journal.range_fold._MOST_APPENDS", most)
+    assert fold(placed).change == wanted.change
+    assert [journal.fold.seq_nr for journal in wanted.change.journals] == [3, 3]
+
+
 def test_a_folded_range_travels_between_processes() -> None:
     found = fold([*log_of(Step("alice", Append(1, 1)), Step("alice", Append(2, 2))), BROKEN["header"]])
     back = pickle.loads(pickle.dumps(found))
