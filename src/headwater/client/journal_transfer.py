@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from headwater.core.errors import BadInput, Differs, HeadwaterError, NotOwner, WrongExpected
 from headwater.journal.change import EventRow
 from headwater.journal.exported import (
@@ -31,6 +33,7 @@ from headwater.journal.read import PAGE
 from headwater.journal.requests import HeadRequest, ReadEvents
 from headwater.journal.transfer_requests import ExportJournals, ImportedLines, ImportLines
 from headwater.journal.write import Condition, DeleteDraft
+from headwater.wire.times import read_time, show_time
 
 if TYPE_CHECKING:
     from headwater.client.journal_performer import JournalPerformer
@@ -77,14 +80,14 @@ class JournalTransfer:
             while whole and (waiting[whole - 1].partition, waiting[whole - 1].offset) == (last.partition, last.offset):
                 whole -= 1  # the next page may hold more of the last Append
             for line in append_lines(id, waiting[:whole], previous):
-                yield line
+                yield _behind_deleted(line, head)
             if whole:
                 previous = waiting[whole - 1].seq_nr
             count += len(rows)
             waiting = waiting[whole:]
             rows = await anext(pages, [])
         for line in append_lines(id, waiting, previous):
-            yield line
+            yield _behind_deleted(line, head)
         yield head_line(id, head, count)
 
     async def _begin(self, topic: str, id: str) -> tuple[Head, list[EventRow], AsyncIterator[list[EventRow]]] | None:
@@ -192,7 +195,7 @@ class JournalTransfer:
         draft = imported_append(line, number)
         head = await self._head(topic, id)
         last = 0 if head is None else head.last
-        if last == line.previous or (head is None and not line.previous):
+        if last == line.previous or (head is not None and _goes_on(line, head)):
             if not dry_run:
                 await self._performer.append_draft(topic, draft, Condition(last))
             return draft.count
@@ -240,6 +243,18 @@ class JournalTransfer:
 
     async def _head(self, topic: str, id: str) -> Head | None:
         return await self._performer.find_head(HeadRequest(topic=topic, id=id))
+
+
+def _behind_deleted(line: ExportLine, head: Head) -> ExportLine:
+    """The first Append of a journal says what was deleted before it."""
+    if line.previous or not 0 < head.deleted < line.events[0].seq_nr:
+        return line
+    return msgspec.structs.replace(line, deleted=head.deleted, created=show_time(head.created))
+
+
+def _goes_on(line: ExportLine, head: Head) -> bool:
+    """Whether a journal ends with an event that the source has deleted since, by the time of the first Append, which an import keeps."""
+    return not line.previous and head.last <= line.deleted and line.created is not None and read_time(line.created) == head.created
 
 
 def check_line_id(id: str, number: int) -> None:

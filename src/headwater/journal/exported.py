@@ -65,12 +65,18 @@ class ExportEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ExportLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A line of an export: `format` and `topic`; or the journal `id` with the `events` of an Append, or with its `head`; or the `end`."""
+    """A line of an export: `format` and `topic`; or the journal `id` with the `events` of an Append, or with its `head`; or the `end`.
+
+    `previous`: the number before these events in the export. `deleted`: in the first Append of a journal, the number up to which its events
+    were deleted, and when the journal was created: a target that was imported before, and has some of them, goes on behind.
+    """
 
     format: str | None = None
     topic: str | None = None
     id: str | None = None
     previous: Count = 0
+    deleted: Count = 0
+    created: str | int | None = None
     timestamp: str | int | None = None
     origin: str | None = None
     version: str | None = None
@@ -181,6 +187,8 @@ def imported_append(line: ExportLine, number: int) -> ImportedAppend:
         events = [NumberedEvent(check_seq_nr(event.seq_nr), _payload(event), tuple(event.tags)) for event in line.events]
         if any(one.seq_nr >= other.seq_nr for one, other in pairwise(events)) or line.previous >= events[0].seq_nr:
             raise BadInput("The numbers of its events do not ascend.", hint="Import what `headwater journal export` has written.")
+        if line.created is not None:
+            read_time(line.created)
         return ImportedAppend(line.id, line, events)
     except BadInput as error:
         raise BadInput(f"Line {number}: {error.message}", hint=error.hint) from None

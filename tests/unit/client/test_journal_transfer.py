@@ -23,9 +23,14 @@ from headwater.wire import json
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_800_000_000)
+
+
 @pytest.fixture(params=["directory", "http"])
-async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Backend, LocalLog, Path]]:
-    async with journal_backend(tmp_path / "data", request.param, ManualClock(1_800_000_000)) as (backend, log):
+async def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[tuple[Backend, LocalLog, Path]]:
+    async with journal_backend(tmp_path / "data", request.param, clock) as (backend, log):
         yield backend, log, tmp_path / "data"
 
 
@@ -112,6 +117,27 @@ async def test_what_came_since_is_added(journals: Journals) -> None:
     await bank["new"].append(1)
     assert (await other.import_lines(await exported(bank))).events == 2
     assert await content(other) == await content(bank)
+
+
+@pytest.mark.parametrize(("deleted", "events"), [(2, [1, 2, 3, 4, 5]), (3, [1, 2, 3, 4, 5]), (4, [1, 2, 3, 5])])
+async def test_what_came_since_is_added_where_the_source_has_deleted_what_was_imported(
+    journals: Journals, clock: ManualClock, deleted: int, events: list[int]
+) -> None:
+    bank = await journals("bank", create=True)
+    other = await journals("other", create=True)
+    await bank["alice"].append(1, 2, 3)
+    await other.import_lines(await exported(bank))
+    await bank["alice"].append(4)
+    await bank["alice"].append(5)
+    await bank["alice"].delete(to=deleted)
+    lines = await exported(bank)
+    for _ in range(2):
+        await other.import_lines(lines)
+        assert [event.seq_nr async for event in other["alice"].read()] == events
+    clock.advance(1)
+    await other["bob"].append(1)  # another journal: it began at another time
+    with pytest.raises(Differs):
+        await other.import_lines([line.replace(b'"alice"', b'"bob"') for line in lines])
 
 
 async def test_a_journal_that_is_another_one_is_refused_with_its_line(journals: Journals) -> None:
