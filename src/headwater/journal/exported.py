@@ -187,8 +187,9 @@ def imported_append(line: ExportLine, number: int) -> ImportedAppend:
         events = [NumberedEvent(check_seq_nr(event.seq_nr), _payload(event), tuple(event.tags)) for event in line.events]
         if any(one.seq_nr >= other.seq_nr for one, other in pairwise(events)) or line.previous >= events[0].seq_nr:
             raise BadInput("The numbers of its events do not ascend.", hint="Import what `headwater journal export` has written.")
-        if line.created is not None:
-            read_time(line.created)
+        for time in (line.timestamp, line.created):
+            if time is not None and read_time(time) < 0:
+                raise BadInput(f"{time} is no time of an Append.", hint="Give ISO 8601, or milliseconds since 1970.")
         return ImportedAppend(line.id, line, events)
     except BadInput as error:
         raise BadInput(f"Line {number}: {error.message}", hint=error.hint) from None

@@ -104,6 +104,7 @@ def test_a_head_without_events_becomes_an_event_that_is_to_be_deleted() -> None:
         (b'{"id":"a","events":[{"seq_nr":1,"payload":1,"payload_type":"xml"}]}', "no payload"),
         (b'{"id":"a","expire_after":"soon","events":[{"seq_nr":1}]}', "Line 3: "),
         (b'{"id":"a","created":"soon","events":[{"seq_nr":1}]}', "Line 3: "),
+        (b'{"id":"a","timestamp":-5,"events":[{"seq_nr":1}]}', "Line 3: -5 is no time"),
         (b'{"id":"a","timestamp":"yesterday","events":[{"seq_nr":1}]}', "no time"),
         (b'{"id":"a","headers":{"journal.action":"x"},"events":[{"seq_nr":1}]}', "Line 3: "),
         (b'{"id":"","events":[{"seq_nr":1}]}', "Line 3: "),
