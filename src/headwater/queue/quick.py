@@ -111,7 +111,7 @@ class QuickClaim:
             run = turn.claimed[names] = ([], [])
         place = len(calls.futures)
         run[0].append(slot)
-        run[1].append(place)
+        run[1].append((place, 1))
         future: asyncio.Future[Claimed] = self._future()
         calls.futures.append(future)
         calls.answers.append(None)
@@ -140,7 +140,7 @@ class QuickClaim:
         calls = turn.calls
         run, place = turn.claimed.setdefault(names, ([], [])), len(calls.futures)
         run[0].extend(slots)
-        run[1].extend([place] * len(slots))
+        run[1].append((place, len(slots)))
         future: asyncio.Future[Claimed] = self._future()
         calls.futures.append(future)
         calls.answers.append(None)

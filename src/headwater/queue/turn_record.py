@@ -48,8 +48,8 @@ class TurnRecord:
         """The bodies of the rows that it inserts, which are the changes, too."""
         self.finished: list[int] = []
         """The slots of rows that are done, whose tokens count no longer."""
-        self.claimed: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
-        """By consumer group and worker: the slots of rows that are claimed, and for each the place of the call that has claimed it."""
+        self.claimed: dict[tuple[str, str], tuple[list[int], list[tuple[int, int]]]] = {}
+        """By consumer group and worker: the slots of rows that are claimed; the place of each call that has claimed some, and how many."""
 
     def begin(self, now: int) -> bool:
         """Begin a record, and end the one that is open. False: something is to be done first; then none is open."""
@@ -105,15 +105,14 @@ class TurnRecord:
             fold.count_inserted(self.inserted)
             parts += self.inserted
         until = now + decisions.settings.lease
-        for (group, worker), (slots, places) in self.claimed.items():
+        for (group, worker), (slots, callers) in self.claimed.items():
             totals.claims += len(slots)
             rows, claims = claim_slots(fold, slots, until, group, worker)
             parts.append(encode_claim(until, group.encode(), worker.encode(), rows))
-            for place, claim in zip(places, claims, strict=True):
-                if answers[place] is None:
-                    answers[place] = Claimed([claim], [])
-                else:
-                    answers[place].claims.append(claim)
+            first = 0
+            for place, count in callers:
+                answers[place] = Claimed(claims[first : first + count], [])
+                first += count
         value = b"".join(parts)
         fold.end(len(value))
         return value
