@@ -35,11 +35,13 @@ def done_many(fold: QueueFold, tokens: Sequence[str]) -> list[SlotId]:
     slots = [fold.claims.by_token.get(token, -1) for token in tokens]
     if -1 in slots or len(set(slots)) < len(slots) or not _plain(fold, slots):
         return []
+    for token in tokens:
+        del fold.claims.by_token[token]
     return _remove(fold, slots)
 
 
 def finish_slots(fold: QueueFold, slots: list[int]) -> list[SlotId]:
-    """Remove processed rows: each another one, and claimed by an earlier record than the one that is being made."""
+    """Remove processed rows, whose tokens are gone: each another one, and claimed by an earlier record than the one that is being made."""
     if _plain(fold, slots):
         return _remove(fold, slots)
     rows = list(zip(slots, map(fold.columns.ids.__getitem__, slots), strict=True))
@@ -57,6 +59,7 @@ def _plain(fold: QueueFold, slots: Sequence[int]) -> bool:
 
 
 def _remove(fold: QueueFold, slots: list[int]) -> list[SlotId]:
+    """The tokens of the rows are gone already."""
     columns, by_key = fold.columns, fold.by_key
     gone = list(map(columns.bodies.__getitem__, slots))
     rows = list(zip(slots, map(columns.ids.__getitem__, slots), strict=True))

@@ -99,10 +99,8 @@ class Claims:
         return claim
 
     def remove_many(self, slots: Sequence[int]) -> None:
-        """Rows are no longer processed: one at least."""
-        claims, run, drop = list(map(self.by_slot.pop, slots)), self._run, self.by_token.pop
-        for claim in claims:
-            drop(claim.token, None)
+        """Rows are no longer processed: one at least. Their tokens are gone already."""
+        claims, run = list(map(self.by_slot.pop, slots)), self._run
         groups = [claim.group for claim in claims if claim.fast]
         alike = groups.count(groups[0]) == len(groups) if groups else True  # mostly one consumer group has them all
         for group, count in [(groups[0], len(groups))] if alike and groups else Counter(groups).items():
