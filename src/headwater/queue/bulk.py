@@ -16,18 +16,22 @@ from headwater.queue.values import ClaimedRow
 def claim_many(fold: QueueFold, n: int, until: int, group: str, worker: str) -> tuple[list[SlotId], list[ClaimedRow]]:
     """Claim up to `n` rows below the slow band, in their order. None where rows have lanes."""
     slots = [] if fold.order.lanes.by_name else fold.order.pop_many(n)
-    return claim_slots(fold, slots, until, group, worker) if slots else ([], [])
+    if not slots:
+        return [], []
+    ids, claims = claim_slots(fold, slots, until, group, worker)
+    return list(zip(slots, ids, strict=True)), claims
 
 
-def claim_slots(fold: QueueFold, slots: list[int], until: int, group: str, worker: str) -> tuple[list[SlotId], list[ClaimedRow]]:
-    """Rows that were taken from the order are processed from now on. They are below the slow band, and no row has a lane."""
+def claim_slots(fold: QueueFold, slots: list[int], until: int, group: str, worker: str) -> tuple[list[int], list[ClaimedRow]]:
+    """Rows that were taken from the order are processed from now on; return their ids, too. They are below the slow band, and no row has
+    a lane."""
     states = fold.columns.states
     for slot in slots:
         states[slot] = PROCESSING
     ids = list(map(fold.columns.ids.__getitem__, slots))
     tokens = fold.claims.add_many(slots, fold.sequence, fold.now, until, group, worker)
     rows = claimed_rows(fold, slots, ids, until, group, worker)
-    return list(zip(slots, ids, strict=True)), list(map(ClaimedRow, rows, tokens, repeat(until)))
+    return ids, list(map(ClaimedRow, rows, tokens, repeat(until)))
 
 
 def done_many(fold: QueueFold, tokens: Sequence[str]) -> list[SlotId]:
@@ -37,17 +41,18 @@ def done_many(fold: QueueFold, tokens: Sequence[str]) -> list[SlotId]:
         return []
     for token in tokens:
         del fold.claims.by_token[token]
-    return _remove(fold, slots)
+    return list(zip(slots, _remove(fold, slots), strict=True))
 
 
-def finish_slots(fold: QueueFold, slots: list[int]) -> list[SlotId]:
-    """Remove processed rows, whose tokens are gone: each another one, and claimed by an earlier record than the one that is being made."""
+def finish_slots(fold: QueueFold, slots: list[int]) -> list[int]:
+    """Remove processed rows, whose tokens are gone; return their ids. Each is another one, and claimed by an earlier record than the one
+    that is being made."""
     if _plain(fold, slots):
         return _remove(fold, slots)
-    rows = list(zip(slots, map(fold.columns.ids.__getitem__, slots), strict=True))
+    ids = list(map(fold.columns.ids.__getitem__, slots))
     for slot in slots:
         fold.done(slot)
-    return rows
+    return ids
 
 
 def _plain(fold: QueueFold, slots: Sequence[int]) -> bool:
@@ -58,18 +63,18 @@ def _plain(fold: QueueFold, slots: Sequence[int]) -> bool:
     return max([bodies[slot][FLAGS] for slot in slots]) <= BINARY
 
 
-def _remove(fold: QueueFold, slots: list[int]) -> list[SlotId]:
-    """The tokens of the rows are gone already."""
+def _remove(fold: QueueFold, slots: list[int]) -> list[int]:
+    """Return the ids. The tokens of the rows are gone already."""
     columns, by_key = fold.columns, fold.by_key
     gone = list(map(columns.bodies.__getitem__, slots))
-    rows = list(zip(slots, map(columns.ids.__getitem__, slots), strict=True))
+    ids = list(map(columns.ids.__getitem__, slots))
     fold.claims.remove_many(slots)
     for body in gone:
         del by_key[body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]]
     leave_homes(fold, slots)
     fold.live_bytes -= sum(map(len, gone))
     columns.give_back_all(slots)
-    return rows
+    return ids
 
 
 def leave_homes(fold: QueueFold, slots: Sequence[int]) -> None:

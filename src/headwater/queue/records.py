@@ -189,6 +189,16 @@ def encode_claim(lease_until: int, group: bytes, worker: bytes, rows: Sequence[S
     )
 
 
+def encode_slots(kind: int, slots: Sequence[int], ids: Sequence[int]) -> bytes:
+    """`encode_rows` of rows whose slots and ids stand apart: 65 535 at most."""
+    return _ROWS.pack(kind, len(slots)) + _paired(slots, ids)
+
+
+def encode_claim_slots(lease_until: int, group: bytes, worker: bytes, slots: Sequence[int], ids: Sequence[int]) -> bytes:
+    """`encode_claim`, likewise."""
+    return b"".join((_CLAIM.pack(CLAIM, lease_until, len(group), len(worker), len(slots)), _paired(slots, ids), group, worker))
+
+
 def encode_fail(slot: int, id: int, process: int, error: bytes) -> bytes:
     return _FAIL.pack(FAIL, slot, id, process, len(error)) + error
 
@@ -218,6 +228,17 @@ def _joined(rows: Sequence[SlotId]) -> bytes:
     if len(rows) <= _FEW:
         return _rows_of(len(rows)).pack(*chain.from_iterable(rows))
     return b"".join(starmap(_ROW.pack, rows))
+
+
+def _paired(slots: Sequence[int], ids: Sequence[int]) -> bytes:
+    if len(slots) == 1:
+        return _ROW.pack(slots[0], ids[0])
+    numbers = [0] * (2 * len(slots))
+    numbers[::2], numbers[1::2] = slots, ids
+    if len(slots) <= _FEW:
+        return _rows_of(len(slots)).pack(*numbers)
+    parts = [numbers[at : at + 2 * _FEW] for at in range(0, len(numbers), 2 * _FEW)]
+    return b"".join([_rows_of(len(part) // 2).pack(*part) for part in parts])
 
 
 @lru_cache(maxsize=_FEW)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.bulk import claim_slots, finish_slots
 from headwater.queue.queue_log import QueueLog
-from headwater.queue.records import DONE, HEADER, encode_claim, encode_header, encode_rows
+from headwater.queue.records import DONE, HEADER, encode_claim_slots, encode_header, encode_slots
 from headwater.queue.shared_calls import SharedCalls
 from headwater.queue.values import Claimed, ClaimedRow
 from headwater.queue.waiting import WaitingClaims
@@ -99,7 +99,7 @@ class TurnRecord:
         fold, totals, parts = decisions.fold, decisions.totals, [encode_header(*HEADER, now)]
         if self.finished:
             totals.done += len(self.finished)
-            parts.append(encode_rows(DONE, finish_slots(fold, self.finished)))
+            parts.append(encode_slots(DONE, self.finished, finish_slots(fold, self.finished)))
         if self.inserted:
             totals.puts += len(self.inserted)
             fold.count_inserted(self.inserted)
@@ -107,8 +107,8 @@ class TurnRecord:
         until = now + decisions.settings.lease
         for (group, worker), (slots, callers) in self.claimed.items():
             totals.claims += len(slots)
-            rows, claims = claim_slots(fold, slots, until, group, worker)
-            parts.append(encode_claim(until, group.encode(), worker.encode(), rows))
+            ids, claims = claim_slots(fold, slots, until, group, worker)
+            parts.append(encode_claim_slots(until, group.encode(), worker.encode(), slots, ids))
             first = 0
             for place, count in callers:
                 answers[place] = Claimed(claims[first : first + count], [])

@@ -75,6 +75,14 @@ def test_the_bytes_are_those_of_the_page(kind: int, written: str) -> None:
     assert EVERY_KIND[kind].hex() == written.replace(" ", "")
 
 
+@pytest.mark.parametrize("count", [1, 2, 255, 256, 257, 512, 1000])
+def test_rows_whose_slots_and_ids_stand_apart_have_the_same_bytes(count: int) -> None:
+    slots, ids = list(range(count)), [number << 40 for number in range(count)]
+    rows = list(zip(slots, ids, strict=True))
+    assert records.encode_slots(records.DONE, slots, ids) == records.encode_rows(records.DONE, rows)
+    assert records.encode_claim_slots(99, b"group", b"w", slots, ids) == records.encode_claim(99, b"group", b"w", rows)
+
+
 def test_the_bytes_of_whole_rows_are_those_of_the_page() -> None:
     state = bytes.fromhex("0000000000010000 0000000000000009 04 0003 02 0001")
     assert EVERY_KIND[records.CARRY] == bytes([records.CARRY]) + BODY[1:] + state
