@@ -14,8 +14,9 @@ from headwater.core.errors import DiskFull
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.reserve import NAME, SIZE
 from headwater.log.record import TopicSettings
-from headwater.wal.region import TableMark, open_region
+from headwater.wal.region import open_region
 from headwater.wal.region_creation import create_region
+from headwater.wal.region_outcomes import TableMark
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.verification import verify
 from headwater.wal.view import RegionView

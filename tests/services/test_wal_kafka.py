@@ -11,9 +11,11 @@ from random import Random
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from tools.services.private import PrivateServers
 
 from headwater.cluster.kafka import KafkaOwnership
+from headwater.core.clock import SystemClock
 from headwater.core.errors import Damaged, NotOwner
 from headwater.log.epochs import CLAIM, EPOCH, mark
 from headwater.log.kafka.log import KafkaLog
@@ -21,10 +23,13 @@ from headwater.testing.log_ground import PATIENCE, fresh
 from headwater.testing.wal_ground import rows
 from headwater.testing.wal_history import RegionHistory, live
 from headwater.wal.layout import RecordKind, encode_key, encode_meta_key
+from headwater.wal.manager import RegionManager
+from headwater.wal.metrics import WalMetrics
 from headwater.wal.recovery import full_scan, recover
 from headwater.wal.region import Region, open_region
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.settings import RegionSettings, WalSettings
 
 OWNER = Path(__file__).with_name("wal_owner.py")
 
@@ -161,3 +166,21 @@ def test_a_foreign_record_before_the_first_owner_is_named(log: KafkaLog, kafka: 
 
     with pytest.raises(Damaged, match=f"Record 0 of {topics.data}"):
         here(log, topics, fresh("owners"), nothing)
+
+
+def test_a_region_is_kept_on_as_many_brokers_as_it_says(kafka_cluster: str) -> None:
+    topics = RegionTopics(fresh("wal").replace("_", "-"), 7)
+    with KafkaLog(kafka_cluster) as log, KafkaOwnership(log, group=fresh("owners")) as owners:
+
+        async def made() -> None:
+            clock = SystemClock()
+            manager = RegionManager(
+                log, lambda: owners, topics.namespace, settings=WalSettings(), clock=clock, random=Random(1), metrics=WalMetrics()
+            )
+            assert await manager.create(topics.region, RegionSettings(replication=2))
+            assert not await manager.create(topics.region, RegionSettings())
+            await manager.aclose()
+
+        asyncio.run(made())
+    described = AdminClient({"bootstrap.servers": kafka_cluster}).list_topics(timeout=30).topics
+    assert {len(described[topic].partitions[0].replicas) for topic in (topics.data, topics.meta)} == {2}

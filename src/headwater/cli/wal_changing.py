@@ -47,11 +47,14 @@ def create(
             help="delete, reset or truncate the files of removed segments, or secure- and one of these (`log.disposal`).",
         ),
     ] = None,
+    replication: Annotated[
+        int | None, typer.Option("--replication", metavar="N", help="Keep it on so many brokers of Kafka (`kafka.replication`).")
+    ] = None,
 ) -> None:
     """Create a region. One that is there stays as it is, unless other settings are given."""
     topics = region_named(region)
     with at.door(changes=True, creates=True) as hw:
-        given = RegionSettings(segment=segment, period=period, max_record=max_record, disposal=disposal)
+        given = RegionSettings(segment=segment, period=period, max_record=max_record, disposal=disposal, replication=replication)
         made = hw.wal(topics.namespace).create(topics.region, given)
     at.answered(made, f"Region {topics} is there: {_described(made.settings)}.")
 
@@ -166,7 +169,7 @@ def recover(
         return
     held = f"{counted(found.tables, 'table')}, {counted(found.live, 'live payload')}"
     typer.echo(f"Region {region_named(region)}: {held}, up to offset {found.watermark}.")
-    lost = " Its beginning is lost." if found.lost else ""
+    lost = " Something of it is lost." if found.lost else ""
     typer.echo(f"Read beside the snapshot: {counted(found.records, 'record')}.{lost}")
     for problem in found.problems:
         typer.echo(f"A snapshot was not used: {problem}.")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 from headwater.client.backend import Backend
-from headwater.core.errors import BadInput, Closed, HeadwaterError
+from headwater.core.errors import BadInput, Cancelled, Closed, Unsupported
 from headwater.log.json_form import binary_of
 from headwater.wal import operations as ask
 from headwater.wal import requests
@@ -69,7 +70,8 @@ class WalNamespace:
         raise TypeError('`hw.wal("…")` is no list. Go through what its `regions()` returns; with asyncio, await it first.')
 
     async def create(self, region: int, settings: RegionSettings | None = None) -> RegionSummary:
-        """Create a region; one that is there stays as it is. Errors: `BadInput`; `AlreadyExists` where it has other settings than given."""
+        """Create a region; one that is there stays as it is. Errors: `BadInput`; `AlreadyExists` where it has other settings than given;
+        `Unsupported` for a replication of segment files."""
         given = settings or RegionSettings()
         if not isinstance(given, RegionSettings):
             raise BadInput(f"{given!r:.60} are no settings of a region.", hint='Write them such as RegionSettings(segment="64MiB").')
@@ -80,6 +82,7 @@ class WalNamespace:
             period=given.period,
             max_record=given.max_record,
             disposal=given.disposal,
+            replication=given.copies or None,
         )
         return await self._backend.ask(ask.CREATE, request)
 
@@ -88,18 +91,34 @@ class WalNamespace:
         request = requests.ChangeRegion(namespace=self.namespace, region=checked_id(region, "region"), dry_run=dry_run)
         return await self._backend.ask(ask.DELETE, request)
 
-    async def open(self, region: int, *, create: RegionSettings | bool = False, take_over: bool = False) -> OneRegion:
+    async def open(
+        self,
+        region: int,
+        *,
+        create: RegionSettings | bool = False,
+        take_over: bool = False,
+        on_pin: Callable[[PinnedLog], None] | None = None,
+    ) -> OneRegion:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.
 
-        `take_over`: also where a living process owns it, whose next write is then `Fenced`. Errors: `RegionNotFound`; `NotOwner`, which
-        names the owner, where that one serves at no address; `MetaLost`, `Damaged`.
+        `take_over`: also where a living process owns it, whose next write is then `Fenced`. `on_pin`: is called with what pins the log
+        before a clean moves a table because of `pin_limit`, by the thread of the event loop, until the region is closed. Errors:
+        `RegionNotFound`; `NotOwner`, which names the owner, where that one serves at no address; `MetaLost`, `Damaged`; `Unsupported` for
+        `on_pin` over HTTP.
         """
+        performer = None if on_pin is None else self._backend.performer_here(ask.WAL.name)
+        if on_pin is not None and performer is None:
+            raise Unsupported(
+                "A server moves the tables of its regions, and cannot call a function of yours.",
+                hint="Ask it for `why`, or read its metrics.",
+            )
         if create is not False:
             await self.create(region, None if create is True else create)
-        if take_over:
-            return await self.take_over(region)
         opened = self[region]
-        await self._backend.ask(ask.OPEN, requests.RegionRequest(namespace=self.namespace, region=region))
+        request = requests.RegionRequest(namespace=self.namespace, region=region)
+        await self._backend.ask(ask.TAKE_OVER if take_over else ask.OPEN, request)
+        if on_pin is not None and performer is not None:
+            (await performer.manager(self.namespace)).pins.set(region, on_pin)
         return opened
 
     async def take_over(self, region: int) -> OneRegion:
@@ -239,7 +258,8 @@ class OneRegion:
 class EntryStream:
     """Payloads, one by one or in batches. What they are is decided with the first one. An error stays an error on every later call.
 
-    Errors: `OffsetGone` where a clean has removed them meanwhile: this never ends early without a word. `RegionNotFound`, `Damaged`.
+    A call that is given up, as by `asyncio.timeout`, takes nothing away: the next one goes on behind what was given. Errors: `OffsetGone`
+    where a clean has removed them meanwhile: this never ends early without a word. `RegionNotFound`, `Damaged`.
     """
 
     def __init__(self, begin: Callable[[], AsyncIterator[Any]] | None, batch: int) -> None:
@@ -247,26 +267,49 @@ class EntryStream:
             raise BadInput(f"A batch of {batch!r} entries reads nothing.", hint="Give 1 or more.")
         self._begin, self._batch = begin, batch
         self._items: AsyncIterator[Any] | None = None
-        self._error: HeadwaterError | None = None
+        self._reading: asyncio.Task[list[LogEntry]] | None = None  # of the next batch: a cancelled generator would end without a word
+        self._rest: list[LogEntry] = []  # of a batch that is given one by one, the last first
+        self._error: Exception | None = None
 
     async def next_batch(self) -> list[LogEntry]:
         """Up to `batch` entries; empty at the end."""
-        if self._error is not None:
-            raise self._error
+        if self._rest:
+            rest, self._rest = self._rest[::-1], []
+            return rest
+        while True:
+            if self._error is not None:
+                raise self._error
+            if (reading := self._reading) is None:
+                reading = self._reading = asyncio.create_task(self._read())
+            found = await asyncio.shield(reading)
+            if self._reading is reading:  # else another caller has it
+                self._reading = None
+                if self._error is None:
+                    return found
+
+    def __aiter__(self) -> AsyncIterator[LogEntry]:
+        """The entries, one by one."""
+        return self
+
+    async def __anext__(self) -> LogEntry:
+        """The next entry. Errors: `StopAsyncIteration` at the end."""
+        if not self._rest:
+            self._rest = (await self.next_batch())[::-1]
+        if not self._rest:
+            raise StopAsyncIteration
+        return self._rest.pop()
+
+    async def _read(self) -> list[LogEntry]:
+        """The next batch. What it raises stays in `_error`."""
         found: list[LogEntry] = []
         try:
             while len(found) < self._batch and (entry := await self._next()) is not None:
                 found.append(entry)
-        except HeadwaterError as error:
+        except asyncio.CancelledError:
+            self._error = Cancelled("The reading was cancelled.", hint="Begin to read again.")
+        except Exception as error:
             self._error = error
-            raise
         return found
-
-    async def __aiter__(self) -> AsyncIterator[LogEntry]:
-        """The entries, one by one."""
-        while entries := await self.next_batch():
-            for entry in entries:
-                yield entry
 
     async def _next(self) -> LogEntry | None:
         if self._begin is None:

@@ -17,8 +17,9 @@ from headwater.testing.wal_ground import MAX, Open, numbered, payloads, rows
 from headwater.testing.wal_surviving import RegionSurviving
 from headwater.wal.bounds import Excluded, Included
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import Region, TableMark, open_region
+from headwater.wal.region import Region, open_region
 from headwater.wal.region_creation import create_region
+from headwater.wal.region_outcomes import TableMark
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.spark_tables import LiveEntries, RegionPart, RegionRecords, region_table
 

@@ -137,7 +137,8 @@ class RegionCleaned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegionRecovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a region's state was recovered from. `lost`: its beginning is lost, and every table begins with what is left.
+    """What a region's state was recovered from. `lost`: something of its log is lost, and every table goes on with what
+    is left.
 
     `records`: how many of its log were read beside the snapshot. `problems`: why snapshots could not be used.
     """

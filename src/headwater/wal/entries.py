@@ -19,6 +19,7 @@ from headwater.wal.bounds import SequenceRange
 from headwater.wal.layout import MalformedRecord, decode_key, decode_payloads
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.table_meta import TableMeta
 
 BATCH = 500
 _MOST = 64 << 20  # bytes of payloads after which a batch ends early, so that large payloads do not fill the memory
@@ -26,6 +27,7 @@ _FEW = 16  # records that are read before their size is known
 _KEPT = 2 << 20  # bytes of a record with many payloads that is kept from one part to the next: a stream that stands keeps no more
 _MANY = 4 * BATCH  # payloads of a record that is kept whatever its size: it would be decoded for each of many batches
 Wanted = Callable[[int], bool]
+LatePlaces = Callable[[], "EntryPlaces"]
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -61,8 +63,24 @@ class PlacedEntry(NamedTuple):
 
 def table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> EntryPlaces:
     """The live payloads of a table, by sequence."""
+    return _places_of(meta.tables.get(table), table, wanted)
+
+
+def late_table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> LatePlaces:
+    """`table_places` of the state as it is now, to be called later, whoever changes the state meanwhile."""
     known = meta.tables.get(table)
-    offsets = np.array(known.offsets(wanted.first, wanted.last) if known is not None else [], np.int64)
+    copy = None if known is None else known.copied()
+    return lambda: _places_of(copy, table, wanted)
+
+
+def late_region_places(meta: RegionMeta, wanted: Wanted | None = None) -> LatePlaces:
+    """`region_places` of the state as it is now, to be called later: it takes a second for a million payloads."""
+    copy = meta.copied()
+    return lambda: region_places(copy, wanted)
+
+
+def _places_of(known: TableMeta | None, table: int, wanted: SequenceRange) -> EntryPlaces:
+    offsets = known.column_of(wanted.first, wanted.last) if known is not None else np.zeros(0, np.int64)
     first = max(wanted.first, known.marked) if known is not None else 0
     return EntryPlaces(np.full(len(offsets), table, np.uint64), np.arange(len(offsets), dtype=np.uint64) + np.uint64(first), offsets)
 
@@ -101,18 +119,19 @@ def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> EntryPlaces
 class EntryReader:
     """Gives the payloads at some places, batch by batch. An error stays an error on every later call."""
 
-    def __init__(self, log: Log, topics: RegionTopics, places: EntryPlaces, *, batch: int = BATCH, most: int = _MOST) -> None:
-        """`most`: bytes of payloads after which a batch ends early."""
+    def __init__(self, log: Log, topics: RegionTopics, places: EntryPlaces | LatePlaces, *, batch: int = BATCH, most: int = _MOST) -> None:
+        """`places`: also as a call that gives them, which a thread makes. `most`: bytes of payloads after which a batch ends early."""
         if type(batch) is not int or batch < 1:
             raise BadInput(f"A batch of {batch!r} entries reads nothing.", hint="Give 1 or more.")
-        self._places, self._batch, self._payloads = places, batch, PayloadReader(log, topics, most=most)
+        self._given, self._batch, self._payloads = places, batch, PayloadReader(log, topics, most=most)
+        self._places = places if isinstance(places, EntryPlaces) else None
         self._at = 0
         self._error: HeadwaterError | None = None
 
     @property
     def left(self) -> int:
-        """How many entries are still to be read."""
-        return len(self._places.offsets) - self._at
+        """How many entries are still to be read, once the first batch was."""
+        return 0 if self._places is None else len(self._places) - self._at
 
     async def next_batch(self) -> list[LogEntry]:
         """Up to `batch` entries, fewer where they are large; empty at the end.
@@ -121,11 +140,11 @@ class EntryReader:
         """
         if self._error is not None:
             raise self._error
-        begin, end = self._at, min(self._at + self._batch, len(self._places.offsets))
-        if begin == end:
+        if self._places is not None and not self.left:
             return []
+        begin = self._at
         try:
-            found = await asyncio.to_thread(self._read, begin, end)
+            found = await asyncio.to_thread(self._read, begin)
         except HeadwaterError as error:
             self._error = error
             raise
@@ -137,8 +156,12 @@ class EntryReader:
             for entry in entries:
                 yield entry
 
-    def _read(self, begin: int, end: int) -> list[LogEntry]:
-        return [placed.entry for placed in self._payloads.read(self._places.part(begin, end))]
+    def _read(self, begin: int) -> list[LogEntry]:
+        places = self._places
+        if places is None:
+            places = self._places = self._given if isinstance(self._given, EntryPlaces) else self._given()
+        part = places.part(begin, min(begin + self._batch, len(places)))
+        return [placed.entry for placed in self._payloads.read(part)] if len(part) else []
 
 
 _Decoded = tuple[int, int, list[bytes], int | None]  # table, first sequence, payloads, time
@@ -174,8 +197,9 @@ class PayloadReader:
         """What the records at these offsets hold, or the first of them where they are large."""
         decoded: dict[int, _Decoded] = {}
         size, at = 0, 0
-        if offsets and self._last is not None and self._last[0] == offsets[0]:
-            decoded[offsets[0]], at = self._last[1], 1
+        last = self._last  # once: a thread whose caller has given up may go on beside this one
+        if offsets and last is not None and last[0] == offsets[0]:
+            decoded[offsets[0]], at = last[1], 1
         while at < len(offsets) and size < self._most:
             some = offsets[at : at + self._few]
             read = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack
 from random import Random
 from typing import Any, TypeVar
 
@@ -14,36 +15,28 @@ from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable, U
 from headwater.core.timers import Timers
 from headwater.log import Log
 from headwater.log.record import TopicSettings
-from headwater.wal.answers import PinnedLog, RegionCleaned
+from headwater.wal.answers import RegionCleaned
 from headwater.wal.cleaner import Cleaner
+from headwater.wal.kept_region import KeptRegion
 from headwater.wal.metrics import RegionReading, WalMetrics
 from headwater.wal.period_timer import PeriodTimer
+from headwater.wal.pin_callbacks import OnPin, PinCallbacks
 from headwater.wal.region import Region, open_region
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import delete_region
+from headwater.wal.region_gates import RegionGates
 from headwater.wal.region_list import known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics, region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
-from headwater.wal.sizes import MeanSizes, mean_sizes
+from headwater.wal.sizes import mean_sizes
 from headwater.wal.snapshot_policy import SnapshotPolicy
 from headwater.wal.unpinning import tables_to_move
 from headwater.wal.view import StateCounts
-from headwater.wal.why import pins_of, why
 
 _logger = logging.getLogger("headwater.wal")
 T = TypeVar("T")
-OnPin = Callable[[PinnedLog], None]
 Owners = Callable[[], Ownership]
-_UNSTORED = 1000  # records behind the newest snapshot, from which on also a plain close stores one
-
-
-class _Open:
-    """An open region, and what looks after it."""
-
-    def __init__(self, region: Region, policy: SnapshotPolicy, timer: PeriodTimer | None, mean: MeanSizes) -> None:
-        self.region, self.policy, self.timer = region, policy, timer
-        self.mean = mean  # for the estimates of the metrics
 
 
 class RegionManager:
@@ -65,17 +58,19 @@ class RegionManager:
         metrics: WalMetrics,
         usual: TopicSettings | None = None,
         on_pin: OnPin | None = None,
+        timers: Timers | None = None,
     ) -> None:
         """`owners`: gives the ownership, and is called in a thread. `usual`: the settings of a new region where nothing else is said.
 
-        `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved.
+        `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved. `timers`: those of several managers.
         """
         self.namespace = region_topics(namespace, 0).namespace
         self._log, self._owners, self._settings, self._usual = log, owners, settings, usual or TopicSettings()
-        self._clock, self._random, self._metrics, self._on_pin = clock, random, metrics, on_pin
-        self._timers = Timers(clock)
-        self._open: dict[int, _Open] = {}
-        self._gates: dict[int, asyncio.Lock] = {}  # by region: it is opened or closed by one task at a time
+        self._clock, self._random, self._metrics = clock, random, metrics
+        self._timers, self._own_timers = timers or Timers(clock), timers is None
+        self._open: dict[int, KeptRegion] = {}
+        self.pins = PinCallbacks(log, on_pin)
+        self._gates = RegionGates()  # a region is opened or closed by one task at a time
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cleaner: Cleaner | None = None
         self._closed = False
@@ -88,12 +83,12 @@ class RegionManager:
     # -- opening and closing --------------------------------------------------------------------------------------
 
     async def create(self, region: int, settings: RegionSettings, *, copies: int = 0) -> bool:
-        """Create a region; return whether it is new. `copies`: as for `Log.create_topic`.
+        """Create a region; return whether it is new. `copies`: those of `settings`, by a part that creates its own.
 
-        Errors: `BadInput`; `AlreadyExists` where it is there with other settings.
+        Errors: `BadInput`; `AlreadyExists` where it is there with other settings; `Unsupported` for copies of segment files.
         """
         self._check()
-        return await asyncio.to_thread(self._create, region_topics(self.namespace, region), settings, copies)
+        return await asyncio.to_thread(self._create, region_topics(self.namespace, region), settings, copies or settings.copies)
 
     def _create(self, topics: RegionTopics, settings: RegionSettings, copies: int) -> bool:
         wanted = settings.topic_settings(self._usual)
@@ -101,7 +96,7 @@ class RegionManager:
             known_region(self._log, topics)
         except HeadwaterError:
             return create_region(self._log, topics, wanted, copies=copies)
-        return create_region(self._log, topics, wanted if settings.given else None)
+        return create_region(self._log, topics, wanted if settings.given else None, copies=copies)
 
     async def open(
         self, region: int, *, create: RegionSettings | bool = False, take_over: bool = False, accept_loss: bool = False
@@ -115,14 +110,21 @@ class RegionManager:
         topics = region_topics(self.namespace, region)
         if create is not False:
             await self.create(region, RegionSettings() if create is True else create)
-        # In a task of its own: a caller that gives up must not leave a region behind that nobody knows to be owned.
-        task = asyncio.create_task(self._opened(topics, take_over=take_over, accept_loss=accept_loss))
+        return await self._whole(self._opened(topics, take_over=take_over, accept_loss=accept_loss))
+
+    async def _whole(self, call: Coroutine[Any, Any, T]) -> T:
+        """Finish a call although its caller gives up: half of it would leave a region behind that is owned, and that nobody knows of."""
+        task = asyncio.create_task(call)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(lambda late: late.cancelled() or late.exception())  # nobody else looks at it
+            raise
 
     async def _opened(self, topics: RegionTopics, *, take_over: bool, accept_loss: bool) -> Region:
-        async with self._gate(topics.region):
+        async with self._gates.alone(topics.region):
             known = self._open.get(topics.region)
             if known is not None and not await asyncio.to_thread(lambda: known.region.lost):
                 return known.region
@@ -131,23 +133,30 @@ class RegionManager:
             self._check()
             made = await self._made(topics, take_over=take_over, accept_loss=accept_loss)
             if self._closed:
-                await made.region.close()
+                await self._ended(topics.region, made)
                 self._check()
             self._open[topics.region] = made
             return made.region
 
-    async def _made(self, topics: RegionTopics, *, take_over: bool, accept_loss: bool) -> _Open:
+    async def _made(self, topics: RegionTopics, *, take_over: bool, accept_loss: bool) -> KeptRegion:
         began = self._clock.monotonic()
         owners = await asyncio.to_thread(self._ready, topics)
         region = await open_region(self._log, owners, topics, take_over=take_over, accept_loss=accept_loss)
         self._metrics.recovered(region.recovered.records, self._clock.monotonic() - began)
         for problem in region.recovered.problems:
             _logger.warning("A snapshot of region %s was not used: %s.", topics, problem)
-        mean = await asyncio.to_thread(mean_sizes, self._log, topics.data)
+        try:
+            mean = await asyncio.to_thread(mean_sizes, self._log, topics.data)
+            period = self._log.topic(topics.data).settings.period if self._log.engine == "embedded" else 0  # brokers roll on their own
+        except BaseException:  # nobody knows of it yet
+            await region.close()
+            raise
         policy = SnapshotPolicy(region, self._settings, timers=self._timers, clock=self._clock, metrics=self._metrics)
-        period = self._log.topic(topics.data).settings.period if self._log.engine == "embedded" else 0  # brokers roll on their own
+        policy.fenced = self._taken
         timer = PeriodTimer(region, period, ended=self._period_over, timers=self._timers, clock=self._clock) if period else None
-        return _Open(region, policy, timer, mean)
+        if timer is not None:
+            timer.fenced = self._taken
+        return KeptRegion(region, policy, timer, mean)
 
     def _ready(self, topics: RegionTopics) -> Ownership:
         """Check that the region is there, and that its records stay. Blocking."""
@@ -165,7 +174,11 @@ class RegionManager:
 
         `graceful`: store its state first, so that the next opening reads nothing but that.
         """
-        async with self._gate(region):
+        return await self._whole(self._close(region, graceful=graceful))
+
+    async def _close(self, region: int, *, graceful: bool) -> bool:
+        async with self._gates.alone(region):
+            self.pins.forget(region)
             known = self._open.get(region)
             if known is None:
                 return False
@@ -178,39 +191,48 @@ class RegionManager:
         Errors: `RegionNotFound`; `NotOwner` while another process owns it.
         """
         self._check()
-        topics = region_topics(self.namespace, region)
-        async with self._gate(region):
-            known = self._open.get(region)
+        return await self._whole(self._delete(region_topics(self.namespace, region)))
+
+    async def _delete(self, topics: RegionTopics) -> int:
+        async with self._gates.alone(topics.region):
+            self.pins.forget(topics.region)
+            known = self._open.get(topics.region)
             if known is not None:
-                await self._ended(region, known)
+                await self._ended(topics.region, known)
             return await asyncio.to_thread(lambda: delete_region(self._log, self._owners(), topics))
 
     async def aclose(self, *, graceful: bool = False) -> None:
         """Close every region, then refuse further calls. Closing twice is no error. Errors: the first one of closing a region."""
         self._closed = True
+        await self._whole(self._aclose(graceful=graceful))
+
+    async def _aclose(self, *, graceful: bool) -> None:
         if self._cleaner is not None:
             await self._cleaner.stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        ended = await asyncio.gather(*(self.close(region, graceful=graceful) for region in list(self._open)), return_exceptions=True)
-        self._timers.close()
+        await asyncio.gather(*(self._tasks - {asyncio.current_task()}), return_exceptions=True)
+        ended = await asyncio.gather(*(self._close(region, graceful=graceful) for region in list(self._open)), return_exceptions=True)
+        if self._own_timers:
+            self._timers.close()
         for outcome in ended:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _ended(self, region: int, known: _Open, *, graceful: bool = False) -> None:
-        """Close what is open. The caller holds the gate."""
+    async def _ended(self, region: int, known: KeptRegion, *, graceful: bool = False) -> None:
+        """Close what is open, whatever fails: another process must be able to own it. The caller holds the gate."""
         self._open.pop(region, None)
-        for call in self.ending:
-            await call(known.region)
-        await known.policy.stop()
-        if known.timer is not None:
-            await known.timer.stop()
-        stored = known.region.snapshots
-        behind = known.region.look(lambda meta: meta.watermark) - (stored[-1].watermark if stored else 0)
-        if graceful or (behind >= _UNSTORED and not known.region.lost):
-            await known.region.close_gracefully()
-        else:
-            await known.region.close()
+        async with AsyncExitStack() as after:
+            after.push_async_callback(known.region.close)
+            after.push_async_callback(known.stop)
+            for call in self.ending:
+                await call(known.region)
+            await known.stop()
+            if graceful:
+                await known.region.close_gracefully()
+            elif await asyncio.to_thread(known.worth_storing):
+                try:
+                    await known.region.close_gracefully()
+                except HeadwaterError as error:  # nobody has asked for it; the next opening only reads more
+                    _logger.warning("The last state of region %s was not stored: %s", known.region.topics, error)
 
     # -- using ----------------------------------------------------------------------------------------------------
 
@@ -218,6 +240,16 @@ class RegionManager:
         """A region, where it is open."""
         known = self._open.get(region)
         return None if known is None else known.region
+
+    async def owned(self, region: int) -> Region | None:
+        """A region, where it is open. One that another process is known to have taken over is closed: its state is no longer the log's."""
+        known = self._open.get(region)
+        if known is None:
+            return None
+        if known.region.fenced or await asyncio.to_thread(lambda: known.region.lost):
+            await self.fenced(known.region)
+            return None
+        return known.region
 
     def regions(self) -> list[int]:
         """Those that are open."""
@@ -245,8 +277,17 @@ class RegionManager:
 
     async def fenced(self, opened: Region) -> None:
         """Close a region that another process has taken over, as `using` does. The next call opens it anew, and is `NotOwner`."""
+        await self._whole(self._fenced(opened))
+
+    def _taken(self, opened: Region) -> None:
+        """`fenced`, for what the closing of the region waits for."""
+        task = asyncio.create_task(self._fenced(opened))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _fenced(self, opened: Region) -> None:
         region = opened.topics.region
-        async with self._gate(region):
+        async with self._gates.alone(region):
             known = self._open.get(region)
             if known is not None and known.region is opened:
                 self._metrics.fenced()
@@ -260,7 +301,7 @@ class RegionManager:
             self._check()
             self._cleaner = Cleaner(
                 self.regions,
-                self.clean,
+                self.clean_open,
                 period=self._settings.clean_period,
                 timers=self._timers,
                 clock=self._clock,
@@ -270,6 +311,20 @@ class RegionManager:
     async def clean(self, region: int) -> RegionCleaned:
         """Clean a region at once; above `pin_limit`, move the tables that pin it, and clean it again."""
         return await self._counted(self.using(region, self._clean))
+
+    async def clean_open(self, region: int) -> None:
+        """`clean` of a region that is still open; one that was closed meanwhile stays so: its user has given it up."""
+        known = self._open.get(region)
+        if known is None:
+            return
+        try:
+            await self._counted(self._clean(known.region))
+        except Fenced:
+            await self.fenced(known.region)
+            raise
+        except Closed:
+            if self._open.get(region) is known:
+                raise
 
     async def _period_over(self, region: Region) -> None:
         """Clean a region where that removes something. It is not opened for that: who closes it waits for this."""
@@ -292,8 +347,7 @@ class RegionManager:
         done, moved = await region.clean(), list[int]()
         removed = done.removed
         for table in await self._above_limit(region):
-            if self._on_pin is not None:
-                self._on_pin(await asyncio.to_thread(why, self._log, region.topics, region.look(pins_of)))
+            await self.pins.tell(region)
             try:
                 await region.move(table)
             except UnknownTable:  # dropped meanwhile: it pins nothing any more
@@ -332,9 +386,6 @@ class RegionManager:
                 end - begin,
                 round((end - begin) * known.mean.record),
             )
-
-    def _gate(self, region: int) -> asyncio.Lock:
-        return self._gates.setdefault(region, asyncio.Lock())
 
     def _check(self) -> None:
         if self._closed:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from headwater.core.clock import Clock
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import Fenced, HeadwaterError
 from headwater.core.period import Calendar, period_end
 from headwater.core.timers import Timer, Timers
 from headwater.wal.region import Region
@@ -37,6 +37,8 @@ class PeriodTimer:
     ) -> None:
         self._region, self._period, self._when_ended, self._timers, self._clock = region, period, ended, timers, clock
         self._timer = self._set()
+        self.fenced: Callable[[Region], None] = lambda region: None
+        """Is told where another process has taken the region over."""
         self._rolling: asyncio.Task[None] = asyncio.create_task(self._roll())
 
     async def stop(self) -> None:
@@ -60,3 +62,5 @@ class PeriodTimer:
                 await then(self._region)
         except HeadwaterError as error:  # the next append closes the segment, and the next clean removes what is drained
             _logger.warning("A period of region %s has ended, and its log was not rolled and cleaned: %s", self._region.topics, error)
+            if isinstance(error, Fenced):
+                self.fenced(self._region)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from headwater.wal.region_topics import RegionTopics
 from headwater.wal.remainder import Remainder
 from headwater.wal.snapshot import SnapshotChunk, decode_chunk, joined
 
+Beat = Callable[[], None]
 _Tables = dict[int, tuple[int, int, int]]  # next, marked and watermark
 _TRIES = 20  # of one who looks beside an owner that cleans
 _NAMED = 10  # tables in the text of an error
@@ -46,24 +47,27 @@ class Recovered(msgspec.Struct, kw_only=True):
     problems: list[str]
     """Why snapshots could not be used, the newest first; and what was lost."""
     accepted: bool = False
-    """Whether something was lost, and that was accepted: only a snapshot of this state can be recovered from."""
+    """Whether something was lost, and that was accepted: only a snapshot of this state can be recovered from. Also where a snapshot is
+    ahead of the log: without a newer one, it would be believed once the log has grown up to it."""
 
 
-def recover(log: Log, topics: RegionTopics, *, accept_loss: bool = False, skip: int = 0, end: int | None = None) -> Recovered:
+def recover(
+    log: Log, topics: RegionTopics, *, accept_loss: bool = False, skip: int = 0, end: int | None = None, beat: Beat = lambda: None
+) -> Recovered:
     """Errors: `MetaLost`; `Damaged`, also for a snapshot that is ahead of the log, as after a restore of one of the two from a backup.
 
     `accept_loss`: where something that a table needs is lost, go on with what is left of it. `skip`: so many of the newest snapshots are
-    passed over. `end`: apply the records before this offset alone. Who only looks calls it as well: an owner that cleans meanwhile makes
-    it begin again.
+    passed over. `end`: apply the records before this offset alone. `beat`: is called between two batches, and may raise. Who only looks
+    calls it as well: an owner that cleans meanwhile makes it begin again.
     """
     for _ in range(_TRIES):
         starts = _starts(log, topics)
         try:
-            return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end)
+            return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end, beat=beat)
         except (OffsetGone, Damaged):
             if _starts(log, topics) == starts:
                 raise
-    return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end)
+    return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end, beat=beat)
 
 
 def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
@@ -73,30 +77,30 @@ def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:
         return 0, -1
 
 
-def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, end: int | None) -> Recovered:
+def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, end: int | None, beat: Beat) -> Recovered:
     good, problems, foreign = _snapshots(log, topics)
     bounds = log.bounds(topics.data, 0)  # after the snapshots: an owner that writes meanwhile stores only what is in the log already
-    stored = sorted((one for one, _ in good), key=lambda one: one.first)
+    # One that is ahead of the log tells of another course of events, and must never count, when the log has grown up to it neither.
+    stored = sorted((one for one, _ in good if one.watermark <= bounds.end), key=lambda one: one.first)
+    ahead = False
     for one, meta in good[skip:]:
         if one.watermark > (bounds.end if end is None else end):
-            ahead = f"ends at {bounds.end}, and its snapshot knows those before {one.watermark}: it is newer"
+            newer = f"ends at {bounds.end}, and its snapshot knows those before {one.watermark}: it is newer"
             if not accept_loss:
-                raise Damaged(
-                    f"The log of region {topics} {ahead}.",
-                    hint=_same_backup(topics),
-                )
-            problems.append(f"the log {ahead}")
+                raise Damaged(f"The log of region {topics} {newer}.", hint=_same_backup(topics))
+            problems.append(f"the log {newer}")
+            ahead = True
         elif one.watermark < bounds.start:
             problems.append(f"the one at {one.first} needs the log from {one.watermark} on, which begins at {bounds.start}")
         else:
             try:
-                records = _scanned(log, topics, meta, start=one.watermark, end=end)
+                records = _scanned(log, topics, meta, start=one.watermark, end=end, beat=beat)
             except Damaged as error:
                 if not accept_loss:
                     raise
                 return _repaired(log, topics, meta, start=bounds.start, problems=[*problems, str(error)])
             lost = _cut_off(log, topics, meta, start=bounds.start, accept_loss=accept_loss)
-            return Recovered(meta=meta, snapshots=stored, records=records, problems=problems + lost, accepted=bool(lost))
+            return Recovered(meta=meta, snapshots=stored, records=records, problems=problems + lost, accepted=bool(lost) or ahead)
     if not good and foreign > bounds.end and not accept_loss:  # the data topic was lost and made anew, or the meta topic is not its own
         raise Damaged(
             f"The log of region {topics} ends at {bounds.end}, and a snapshot knows those before {foreign}: it is newer, "
@@ -110,16 +114,16 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
         left, records, lost = _left(log, topics, start, found[1])
         if lost and not accept_loss:
             raise _lost(topics, bounds.start, lost)
-        return Recovered(meta=left, snapshots=[], records=records, problems=problems + lost, accepted=bool(lost))
+        return Recovered(meta=left, snapshots=[], records=records, problems=problems + lost, accepted=bool(lost) or ahead)
     if bounds.start == 0:
         meta = RegionMeta()
         try:
-            records = _scanned(log, topics, meta, start=0, end=end)
+            records = _scanned(log, topics, meta, start=0, end=end, beat=beat)
         except Damaged as error:
             if not accept_loss:
                 raise
             return _repaired(log, topics, meta, start=0, problems=[*problems, str(error)])
-        return Recovered(meta=meta, snapshots=[], records=records, problems=problems, accepted=bool(stored) or foreign > bounds.end)
+        return Recovered(meta=meta, snapshots=[], records=records, problems=problems, accepted=bool(good) or foreign > bounds.end)
     left, records, _ = _left(log, topics, bounds.start)
     if not accept_loss:
         reason = "; ".join(problems) or "there is none"
@@ -138,8 +142,8 @@ def _same_backup(topics: RegionTopics) -> str:
     )
 
 
-def full_scan(log: Log, topics: RegionTopics, end: int | None = None) -> Recovered:
-    """The state by the data topic alone, for `verify`; `end`: by its records before this offset.
+def full_scan(log: Log, topics: RegionTopics, end: int | None = None, beat: Beat = lambda: None) -> Recovered:
+    """The state by the data topic alone, for `verify`; `end`: by its records before this offset. `beat`: as for `recover`.
 
     Errors: `MetaLost` where it does not begin at 0; `Damaged`.
     """
@@ -149,14 +153,15 @@ def full_scan(log: Log, topics: RegionTopics, end: int | None = None) -> Recover
             f"The log of region {topics} begins at {start}: the rest cannot be read.", hint="Only a log from 0 on can be verified."
         )
     meta = RegionMeta()
-    records = _scanned(log, topics, meta, start=0, end=end)
+    records = _scanned(log, topics, meta, start=0, end=end, beat=beat)
     return Recovered(meta=meta, snapshots=[], records=records, problems=[])
 
 
-def _scanned(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, end: int | None = None) -> int:
+def _scanned(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, end: int | None, beat: Beat) -> int:
     """Apply the records from `start` on; return how many there were. Errors: `Damaged`, also where offsets have no record."""
     fold = RegionFold(meta, topics.data, topics.region)
     for batch in _without_holes(log, topics, start, end):
+        beat()
         fold.apply(batch)
     return fold.records
 

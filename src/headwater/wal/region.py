@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, takewhile
 from typing import TypeVar
 
-import msgspec
-
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.errors import (
     Closed,
@@ -21,7 +19,7 @@ from headwater.core.errors import (
 )
 from headwater.log import Log, Writer
 from headwater.wal.bounds import End, SequenceRange, Start, sequence_range
-from headwater.wal.entries import BATCH, EntryReader, Wanted, region_places, sequence_places, table_places
+from headwater.wal.entries import BATCH, EntryReader, Wanted, late_region_places, late_table_places, sequence_places, table_places
 from headwater.wal.gates import TableGates
 from headwater.wal.layout import EMPTY, RecordKind, encode_payloads
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
@@ -29,6 +27,7 @@ from headwater.wal.region_appender import Numbers, RecordEnd, Settled
 from headwater.wal.region_creation import create_meta, lost_meta
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_observer import RegionObserver
+from headwater.wal.region_outcomes import Cleaned, TableMark
 from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import RegionWriter
 from headwater.wal.snapshots import KEPT, SnapshotStore
@@ -37,20 +36,6 @@ from headwater.wal.table_scan import look_up, scan_payloads
 T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
 _AT_ONCE = 1 << 16  # payloads that a move copies at once: each batch makes a new map of the table, and reads its record again
-
-
-class TableMark(msgspec.Struct, frozen=True):
-    """What `mark_delete_up_to` has done: everything up to `sequence` is flushed. `clamped`: more was asked for than was written."""
-
-    sequence: int
-    clamped: bool = False
-
-
-class Cleaned(msgspec.Struct, frozen=True):
-    """What a clean has done: the log begins at `start` now, and has `removed` fewer offsets."""
-
-    start: int
-    removed: int
 
 
 class Region:
@@ -195,7 +180,7 @@ class Region:
         self._check_open()
         wanted = sequence_range(start, end)
         with self._writer.locked:
-            places = table_places(self._writer.meta, table, wanted)
+            places = late_table_places(self._writer.meta, table, wanted)
         return EntryReader(self._log, self.topics, places, batch=batch)
 
     def payloads(self, table: int) -> Iterator[tuple[int, list[bytes]]]:
@@ -219,8 +204,8 @@ class Region:
     def scan(self, *, wanted: Wanted | None = None, batch: int = BATCH) -> EntryReader:
         """The live payloads of all tables in the order of the log, as they are now. `wanted`: which tables."""
         self._check_open()
-        with self._writer.locked:
-            places = region_places(self._writer.meta, wanted)
+        with self._writer.locked:  # for as long as a copy takes: every write waits for it
+            places = late_region_places(self._writer.meta, wanted)
         return EntryReader(self._log, self.topics, places, batch=batch)
 
     def sequence_num(self, table: int) -> int:
@@ -315,16 +300,19 @@ class Region:
 
     async def _close(self, *, last_snapshot: bool) -> None:
         self._closed = True
-        await self._writer.aclose()
-        async with self._storing:  # a clean that goes on must be the owner's
-            if self._released:
-                return
-            try:
-                if last_snapshot:
-                    await asyncio.to_thread(self._snapshot)
-            finally:
-                self._released = True
-                await asyncio.to_thread(self._owned.release)
+        await asyncio.shield(asyncio.ensure_future(self._end(last_snapshot)))  # one that is given up in the midst would stay owned
+
+    async def _end(self, last_snapshot: bool) -> None:
+        try:
+            await self._writer.aclose()
+        finally:
+            async with self._storing:  # a clean that goes on must be the owner's
+                try:
+                    if last_snapshot and not self._released:
+                        await asyncio.to_thread(self._snapshot)
+                finally:
+                    self._released = True
+                    await asyncio.to_thread(self._owned.release)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -33,8 +33,10 @@ def delete_region(log: Log, ownership: Ownership, topics: RegionTopics) -> int:
         owned = ownership.own(topics.data, 0, part=PART)
         try:
             log.delete_topic(topics.data, part=PART)
-        finally:
+        except BaseException:
             owned.release()
+            raise
+        owned.release_deleted()
     try:
         log.delete_topic(topics.meta, part=PART)
     except UnknownTopic:  # lost, as `recover --accept-loss` would tell; nothing is left of the region

@@ -62,10 +62,13 @@ class NewRegion(RegionRequest, frozen=True, kw_only=True):
     ] = None
     max_record: Annotated[str | None, described("The largest write, such as 16MiB.")] = None
     disposal: Annotated[str | None, described("What becomes of the files of removed segments, such as secure-delete.")] = None
+    replication: Annotated[int | None, described("On how many brokers of Kafka it is kept.")] = None
 
     @property
     def settings(self) -> RegionSettings:
-        return RegionSettings(segment=self.segment, period=self.period, max_record=self.max_record, disposal=self.disposal)
+        return RegionSettings(
+            segment=self.segment, period=self.period, max_record=self.max_record, disposal=self.disposal, replication=self.replication
+        )
 
 
 class CloseRegion(RegionRequest, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from headwater.log.json_form import read_settings, show_settings
 from headwater.log.record import TopicSettings
 
 _EXAMPLES = {"segment": "64MiB", "period": "1h", "max_record": "16MiB", "disposal": "delete"}
+_MOST_COPIES = 32767  # Kafka counts them in 16 bits
 _LEAST = 1024  # bytes of a record: a snapshot has at least a table in each
 
 
@@ -39,17 +40,19 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `segment`: the size at which its log closes a segment; `period`: hour, day or month of the UTC calendar, or a duration, at whose end it
     does; only closed ones can be removed. `max_record`: the largest write, all payloads of a call together. `disposal`: what becomes of the
-    files of removed segments; `delete`, `reset`, `truncate`, or `secure-` and one of these.
+    files of removed segments; `delete`, `reset`, `truncate`, or `secure-` and one of these. `replication`: on how many brokers of Kafka a
+    new region is kept; segment files are kept once.
     """
 
     segment: str | None = None
     period: str | None = None
     max_record: str | None = None
     disposal: str | None = None
+    replication: int | None = None
 
     def topic_settings(self, usual: TopicSettings) -> TopicSettings:
         """Errors: `BadInput` for a value without its unit, and for one that no topic can have."""
-        given = {name: _text(name, value) for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        given = {name: _text(name, value) for name in _EXAMPLES if (value := getattr(self, name)) is not None}
         wanted = read_settings({**show_settings(usual), **given})
         if "max_record" in given and wanted.max_record < _LEAST:
             raise BadInput(
@@ -58,9 +61,19 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
         return wanted
 
     @property
+    def copies(self) -> int:
+        """As `Log.create_topic` takes them: 0 where nothing is said. Errors: `BadInput`."""
+        wanted: object = self.replication
+        if wanted is None:
+            return 0
+        if type(wanted) is not int or not 1 <= wanted <= _MOST_COPIES:
+            raise BadInput(f"replication={wanted!r} is no number of copies.", hint=f"Give 1 to {_MOST_COPIES}, such as replication=3.")
+        return wanted
+
+    @property
     def given(self) -> bool:
-        """Whether anything is set."""
-        return any(getattr(self, name) is not None for name in self.__struct_fields__)
+        """Whether anything is set that a region which is there can be compared with."""
+        return any(getattr(self, name) is not None for name in _EXAMPLES)
 
 
 def _text(name: str, given: object) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from headwater.core.clock import Clock
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import Fenced, HeadwaterError
 from headwater.core.timers import Timer, Timers
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region import Region
@@ -20,6 +21,7 @@ from headwater.wal.settings import WalSettings
 _logger = logging.getLogger("headwater.wal")
 _SHARE = 10  # times as long as a snapshot took, before marks and drops store the next one
 _QUICK = 0.1  # seconds: a snapshot that takes less is in nobody's way
+_AGAIN = 60.0  # seconds after a failed snapshot, before marks and drops store the next one
 
 
 class SnapshotPolicy(RegionObserver):
@@ -31,6 +33,8 @@ class SnapshotPolicy(RegionObserver):
         self._not_before = 0.0  # the time from which on marks and drops store one
         self._storing: asyncio.Task[None] | None = None
         self._timer: Timer = self._set()
+        self.fenced: Callable[[Region], None] = lambda region: None
+        """Is told where another process has taken the region over."""
         region.observer = self
 
     def marked(self) -> None:
@@ -70,7 +74,14 @@ class SnapshotPolicy(RegionObserver):
             self._storing = asyncio.create_task(self._snapshot())
 
     async def _snapshot(self) -> None:
+        """Store a snapshot. Where that fails, the next one may succeed; without any, the next opening only reads more."""
+        # First: else each further mark would try again what fails, and leave in the meta topic what it had appended.
+        self._marks, self._not_before = 0, self._clock.monotonic() + _AGAIN
         try:
             await self._region.snapshot()
-        except HeadwaterError as error:  # the next one may succeed; without any, the next opening only reads more
+        except HeadwaterError as error:
             _logger.warning("The state of region %s was not stored: %s", self._region.topics, error)
+            if isinstance(error, Fenced):
+                self.fenced(self._region)
+        except Exception:
+            _logger.exception("The state of region %s was not stored.", self._region.topics)

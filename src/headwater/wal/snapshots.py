@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
-from headwater.core.errors import Damaged
+from headwater.core.errors import Damaged, Fenced, HeadwaterError
 from headwater.core.interpreter_lock import release_for_a_moment
 from headwater.log import Log, Writer
 from headwater.log.record import Record
@@ -14,6 +15,7 @@ from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.snapshot import columns, decode_chunk, encode_snapshot
 
+_logger = logging.getLogger("headwater.wal")
 KEPT = 2
 _CHUNK = 512 << 10  # bytes of a record at the most: below what brokers take by default
 _AT_ONCE = 32  # chunks of a batch: a log takes batches up to a size, and a large region has more
@@ -38,17 +40,28 @@ class SnapshotStore:
         return encode_snapshot(meta, self._chunk, self._generation, pause=release_for_a_moment)
 
     def store(self, values: Sequence[bytes], watermark: int) -> StoredSnapshot:
-        """Append a snapshot, read it back, and delete all but the two newest. Errors: `Fenced`; `Damaged` where it reads otherwise."""
+        """Append a snapshot, read it back, and delete all but the two newest, where that is possible.
+
+        Errors: `Fenced`; `Damaged` where it reads otherwise.
+        """
         key = encode_meta_key(self._topics.region)
         offsets: list[int] = []
         for begin in range(0, len(values), _AT_ONCE):
             offsets += self._writer.append([Record(key, value) for value in values[begin : begin + _AT_ONCE]])
         self._check(offsets, values)
         self.stored.append(StoredSnapshot(offsets[0], offsets[-1], watermark))
-        if len(self.stored) > KEPT:
+        if len(self.stored) >= KEPT:  # what lies before them may also be of no use, such as one that was ahead of the log
             self.stored = self.stored[-KEPT:]
-            self._writer.delete_before(self.stored[0].first)
+            self._forget_older()
         return self.stored[-1]
+
+    def _forget_older(self) -> None:
+        try:
+            self._writer.delete_before(self.stored[0].first)
+        except Fenced:
+            raise
+        except HeadwaterError as error:  # the new one counts all the same; the next one removes them
+            _logger.warning("Old snapshots of region %s were not removed: %s", self._topics, error)
 
     def _check(self, offsets: Sequence[int], values: Sequence[bytes]) -> None:
         """A snapshot counts only once it was read back: after a truncation of the log, nothing else could replace it."""

@@ -67,6 +67,13 @@ class TableMeta:
         shift = self._begin - self.marked
         return self._offsets[begin + shift : end + shift].tolist()
 
+    def column_of(self, first: int, last: int) -> np.ndarray:
+        """`offsets`, as a column."""
+        begin, end = max(first, self.marked), min(last + 1, self.next)
+        shift = self._begin - self.marked
+        # Of a slice: an array whose own memory is looked at refuses to grow, and another thread may be writing.
+        return np.frombuffer(self._offsets[begin + shift : end + shift], np.int64) if begin < end else np.zeros(0, np.int64)
+
     def write(self, sequence: int, count: int, offset: int) -> None:
         """Payloads were written. Errors: `MalformedRecord` for other numbers than the next ones."""
         if sequence != self.next:
@@ -133,8 +140,7 @@ class TableMeta:
 
     def column(self) -> np.ndarray:
         """A copy of the offsets of all live payloads, in the order of their sequences."""
-        # Of a slice: an array whose own memory is looked at refuses to grow, and another thread may be writing.
-        return np.frombuffer(self._offsets[self._begin : self._begin + self.live], np.int64) if self.live else np.zeros(0, np.int64)
+        return self.column_of(self.marked, self.next - 1)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TableMeta):

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from headwater.core.errors import Damaged, Differs, MetaLost
 from headwater.wal.answers import RegionVerified
-from headwater.wal.recovery import Recovered, full_scan, has_holes, recover
+from headwater.wal.map_check import misplaced
+from headwater.wal.recovery import Beat, Recovered, full_scan, has_holes, recover
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.table_meta import TableMeta
 from headwater.wal.view import RegionView
 
 
-def verify(view: RegionView) -> RegionVerified:
-    """Compare with a scan of the whole log, or with the older snapshot where the log is no longer whole. Blocking.
+def verify(view: RegionView, beat: Beat = lambda: None) -> RegionVerified:
+    """Compare with a scan of the whole log; where that is no longer whole, with the older snapshot, and each live payload with its record.
 
-    Errors: `Differs` with the first difference; `Damaged` where there is nothing to compare with.
+    Blocking. `beat`: is called between two batches, and may raise. Errors: `Differs` with the first difference; `Damaged` where there is
+    nothing to compare with.
     """
     view.topic()
-    return view.steady(lambda: _verified(view))
+    return view.steady(lambda: _verified(view, beat))
 
 
-def _verified(view: RegionView) -> RegionVerified:
+def _verified(view: RegionView, beat: Beat) -> RegionVerified:
     log, topics = view.log, view.topics
-    stored = recover(log, topics)
+    stored = recover(log, topics, beat=beat)
     end, whole = stored.meta.watermark, log.bounds(topics.data, 0).start == 0
     try:
-        told = full_scan(log, topics, end) if whole else _from_older(view, end)
+        told = full_scan(log, topics, end, beat) if whole else _from_older(view, end, beat)
     except Damaged:
         if not whole or not stored.snapshots or not has_holes(log, topics, end):
             raise
-        whole, told = False, _from_older(view, end)  # what a repair has cut was accepted: only snapshots tell the state since then
+        whole, told = False, _from_older(view, end, beat)  # what a repair has cut was accepted: only snapshots tell the state since then
     found = difference(stored.meta, told.meta)
+    if not found and not whole:  # both may go back to one mistake of before the clean: the log itself tells of what is live
+        found = misplaced(log, topics, stored.meta, beat)
     if found:
         raise Differs(
             f"The stored state of region {topics} is not the one that its log tells: {found}.",
@@ -45,9 +49,9 @@ def _verified(view: RegionView) -> RegionVerified:
     )
 
 
-def _from_older(view: RegionView, end: int) -> Recovered:
+def _from_older(view: RegionView, end: int, beat: Beat) -> Recovered:
     try:
-        return recover(view.log, view.topics, skip=1, end=end)
+        return recover(view.log, view.topics, skip=1, end=end, beat=beat)
     except MetaLost as error:
         raise Damaged(
             f"Region {view.topics} has nothing to compare its state with: its log no longer begins at 0, and it has one whole snapshot.",

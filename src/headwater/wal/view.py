@@ -5,7 +5,7 @@ An owner may write and clean meanwhile. A look that it has overtaken is taken ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from headwater.core.errors import Damaged, OffsetGone
@@ -14,7 +14,7 @@ from headwater.log.content import content_of
 from headwater.log.json_form import Decoder, show_bytes, show_settings
 from headwater.wal.answers import RegionRecovered, RegionStatistics, RegionSummary, ShownEntry, SnapshotState, TableState
 from headwater.wal.bounds import SequenceRange
-from headwater.wal.entries import LogEntry, PayloadReader, table_places
+from headwater.wal.entries import EntryPlaces, LogEntry, PayloadReader, table_places
 from headwater.wal.layout import MAX_ID
 from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_list import found_regions, known_region
@@ -46,15 +46,26 @@ class RegionView:
 
     def table(self, table: int) -> tuple[int, list[LogEntry]]:
         """The next sequence of a table, and its live payloads, of one moment; 1 and nothing for an unknown one."""
-        self.topic()
-        return self.steady(lambda: self._table(table))
+        return self.fold_table(table, lambda following, parts: (following, [entry for part in parts for entry in part]))
 
-    def _table(self, table: int) -> tuple[int, list[LogEntry]]:
+    def fold_table(self, table: int, fold: Callable[[int, Iterator[list[LogEntry]]], T]) -> T:
+        """What `fold` makes of a table: of its next sequence, and of its live payloads, which it gets in parts, so that not all of them are
+        in memory at once. Both are of one moment: where an owner has overtaken it, it is called again."""
+        self.topic()
+        return self.steady(lambda: self._folded(table, fold))
+
+    def _folded(self, table: int, fold: Callable[[int, Iterator[list[LogEntry]]], T]) -> T:
         meta = recover(self.log, self.topics).meta
-        places, reader, found = table_places(meta, table, SequenceRange(0, MAX_ID)), PayloadReader(self.log, self.topics), list[LogEntry]()
-        while len(found) < len(places):
-            found += [placed.entry for placed in reader.read(places.part(len(found), min(len(places), len(found) + _AT_ONCE)))]
-        return (meta.tables[table].next if table in meta.tables else 1), found
+        return fold(
+            meta.tables[table].next if table in meta.tables else 1, self._parts(table_places(meta, table, SequenceRange(0, MAX_ID)))
+        )
+
+    def _parts(self, places: EntryPlaces) -> Iterator[list[LogEntry]]:
+        reader, at = PayloadReader(self.log, self.topics), 0
+        while at < len(places):
+            part = [placed.entry for placed in reader.read(places.part(at, min(len(places), at + _AT_ONCE)))]
+            at += len(part)
+            yield part
 
     def steady(self, look: Callable[[], T]) -> T:
         """What `look` finds; taken again where it fails while an owner writes, snapshots or cleans."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,23 @@ import pytest
 from tests.until import until
 
 import headwater
+from headwater.client import wal_performer
 from headwater.client.backend import Backend
 from headwater.client.forwarding import ForwardingBackend
 from headwater.client.local import local_log
 from headwater.client.local_backend import LocalBackend
 from headwater.client.remote import remote_log
-from headwater.client.wal import OneRegion, WalNamespace, WriteAheadLog
+from headwater.client.wal import EntryStream, OneRegion, WalNamespace, WriteAheadLog
 from headwater.client.wal_performer import WalPerformer, closes, opens
 from headwater.core.clock import SystemClock
 from headwater.core.errors import (
     AlreadyExists,
     BadBounds,
     BadInput,
+    Cancelled,
     Closed,
     Differs,
+    DiskFull,
     Fenced,
     MetaLost,
     NotOwner,
@@ -32,14 +36,20 @@ from headwater.core.errors import (
     RegionNotFound,
     TooLarge,
     UnknownTable,
+    Unsupported,
 )
 from headwater.core.settings import Settings
 from headwater.log.record import Bounds
 from headwater.testing.app import app_over
 from headwater.testing.scripted import served
-from headwater.wal.answers import TableMarked
+from headwater.wal.answers import PinnedLog, RegionVerified, TableMarked
 from headwater.wal.bounds import Excluded, Included
+from headwater.wal.entries import LogEntry
+from headwater.wal.region_meta import RegionMeta
+from headwater.wal.requests import RegionRequest
 from headwater.wal.settings import RegionSettings
+from headwater.wal.snapshots import SnapshotStore
+from headwater.wal.view import RegionView
 
 pytestmark = pytest.mark.anyio
 MAX = 2**64 - 1
@@ -117,6 +127,57 @@ async def test_batches_end_where_the_reader_began_and_errors_stay(region: OneReg
     for _ in range(2):
         with pytest.raises(RegionNotFound):
             await gone.next_batch()
+
+
+async def test_a_reader_whose_call_was_given_up_goes_on_behind_what_it_gave(region: OneRegion) -> None:
+    for begin in range(0, 3000, 100):
+        await region.write(1, [b"%d" % number for number in range(begin, begin + 100)])
+    stream, seen, given_up = region.read(1, batch=700), list[int](), 0
+    while True:
+        call = asyncio.create_task(stream.next_batch())
+        for _ in range(given_up):  # at another point each time
+            await asyncio.sleep(0)
+        if not call.done():
+            given_up += 3
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            call = asyncio.create_task(stream.next_batch())
+        entries = await call
+        if not entries:
+            break
+        seen += [entry.sequence for entry in entries]
+    assert given_up
+    assert seen == list(range(1, 3001))
+
+
+async def test_two_callers_of_a_reader_share_its_entries(region: OneRegion) -> None:
+    await region.write(1, [b"x"] * 100)
+    stream = region.read(1, batch=30)
+    batches = await asyncio.gather(*(stream.next_batch() for _ in range(5)))
+    assert sorted(entry.sequence for batch in batches for entry in batch) == list(range(1, 101))
+
+
+async def test_entries_one_by_one_and_in_batches_are_of_one_stream(region: OneRegion) -> None:
+    await region.write(1, [b"x"] * 10)
+    stream = region.read(1, batch=4)
+    async for first in stream:
+        assert first.sequence == 1
+        break
+    assert [entry.sequence for entry in await stream.next_batch()] == [2, 3, 4]
+    assert [entry.sequence async for entry in stream] == [5, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), asyncio.CancelledError()])
+async def test_a_reader_that_failed_never_ends_without_a_word(error: BaseException) -> None:
+    async def entries() -> AsyncIterator[LogEntry]:
+        yield LogEntry(1, 1, 0, b"x")
+        raise error
+
+    stream = EntryStream(entries, 10)
+    for _ in range(3):
+        with pytest.raises((OSError, Cancelled)):
+            await stream.next_batch()
 
 
 async def test_a_reader_that_a_clean_overtakes_never_ends_early(region: OneRegion, backend: Backend) -> None:
@@ -212,6 +273,11 @@ async def test_regions_are_made_and_listed(wal: WriteAheadLog) -> None:
     for wrong in (RegionSettings(segment="big"), {"segment": "1MiB"}):
         with pytest.raises(BadInput):
             await wal("a").create(2, wrong)  # type: ignore[arg-type]
+    for region in (1, 3):  # also one that is there
+        with pytest.raises(Unsupported, match="kept once"):
+            await wal("a").create(region, RegionSettings(replication=3))
+    with pytest.raises(BadInput, match="no number of copies"):
+        await wal("a").create(3, RegionSettings(replication=0))
 
 
 async def test_statistics_why_and_verify_tell_of_it(region: OneRegion) -> None:
@@ -242,6 +308,33 @@ async def test_a_wrong_state_is_told(region: OneRegion, performer: WalPerformer)
         await region.verify()
 
 
+async def test_verifications_that_were_given_up_hold_up_nobody(
+    region: OneRegion, performer: WalPerformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await region.write(1, [b"a"])
+    goes_on, beats = threading.Event(), list[Callable[[], None]]()
+
+    def slow(view: RegionView, beat: Callable[[], None]) -> RegionVerified:
+        beats.append(beat)
+        assert goes_on.wait(60)
+        beat()
+        raise AssertionError("nobody waits for it")
+
+    monkeypatch.setattr(wal_performer, "verify", slow)
+    calls = [asyncio.create_task(performer.verify(RegionRequest(namespace="wal", region=7))) for _ in range(40)]
+    await until(lambda: beats)
+    assert await payloads(region.read(1)) == [b"a"]
+    assert await region.write(1, [b"b"]) == 2
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    goes_on.set()
+    for beat in beats:
+        with pytest.raises(Cancelled):
+            beat()
+    assert len(beats) <= 2
+
+
 async def test_a_lost_beginning_is_accepted_only_when_that_is_said(region: OneRegion, performer: WalPerformer) -> None:
     await region.clean()  # behind the first pass of the cleaner, whose snapshot would hold the first payload if it came later
     await region.write(1, [b"a"])
@@ -262,6 +355,50 @@ async def test_a_lost_beginning_is_accepted_only_when_that_is_said(region: OneRe
     assert await again.write(1, [b"c"]) == 3
     await again.close()
     assert not (await WriteAheadLog(region._backend)("wal")[7].recover()).lost
+
+
+async def test_what_cannot_be_stored_is_not_gone_on_with(
+    region: OneRegion, performer: WalPerformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is older than its newest snapshot, and a full disk: a region that took writes would lose them to that snapshot."""
+    for _ in range(2):
+        await region.write(1, [b"old"] * 5)
+        await region.close_gracefully()
+        region = await WriteAheadLog(region._backend)("wal").open(7)
+    opened = performer.opened("wal", 7)
+    assert opened is not None
+    snapshots = opened._snapshots
+    snapshots.store(snapshots.encoded(RegionMeta(watermark=20)), 20)
+    await region.close()
+    again = WriteAheadLog(region._backend)("wal")[7]
+    assert (await again.recover(accept_loss=True, dry_run=True)).lost
+    with monkeypatch.context() as full:
+
+        def refused(self: SnapshotStore, values: object, watermark: int) -> None:
+            raise DiskFull("No space is left.", hint="Free some.")
+
+        full.setattr(SnapshotStore, "store", refused)
+        for _ in range(2):
+            with pytest.raises(DiskFull):
+                await again.recover(accept_loss=True)
+            assert performer.opened("wal", 7) is None
+    assert (await again.recover(accept_loss=True)).lost
+    assert performer.opened("wal", 7) is not None
+
+
+async def test_a_region_whose_new_snapshots_fail_is_closed(
+    region: OneRegion, performer: WalPerformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await region.write(1, [b"x"])
+    await region.close()
+
+    def refused(self: SnapshotStore, values: object, watermark: int) -> None:
+        raise DiskFull("No space is left.", hint="Free some.")
+
+    monkeypatch.setattr(SnapshotStore, "store", refused)
+    with pytest.raises(DiskFull):
+        await WriteAheadLog(region._backend)("wal")[7].recover()
+    assert performer.opened("wal", 7) is None
 
 
 async def test_events_come_as_they_happen_and_go_on_behind_an_id(region: OneRegion) -> None:
@@ -314,6 +451,25 @@ async def test_another_process_owns_it(data: Path, wal: WriteAheadLog, region: O
     assert await region.write(1, [b"d"]) == 3
 
 
+async def test_a_former_owner_shows_what_the_new_one_has_written(
+    data: Path, wal: WriteAheadLog, region: OneRegion, performer: WalPerformer
+) -> None:
+    await region.write(1, [b"a"])
+    async with headwater.open(data) as other:
+        taken = await other.wal("wal").open(7, take_over=True)
+        await taken.write(1, [b"b", b"c"])
+        await taken.mark_delete_up_to(1, 1)
+        assert await region.sequence_num(1) == 3
+        assert performer.opened("wal", 7) is None
+        assert await payloads(region.read(1)) == await payloads(region.scan()) == [b"b", b"c"]
+        told = await region.statistics()
+        assert (told.open, told.live_entries, told.end) == (False, 2, 3)
+        assert told.owner.startswith("process ")
+        assert await region.tables() == await taken.tables()
+        with pytest.raises(NotOwner):
+            await region.write(1, [b"d"])
+
+
 BAD: list[tuple[type[Exception], Callable[[OneRegion], Any]]] = [
     (BadInput, lambda region: region.scan(tables=5).next_batch()),  # type: ignore[arg-type]
     (BadInput, lambda region: region.scan(tables="12").next_batch()),  # type: ignore[arg-type]
@@ -360,6 +516,29 @@ async def test_writers_share_and_are_numbered_in_order(region: OneRegion) -> Non
         return [await region.write(table, [b"x"]) for _ in range(20)]
 
     assert await asyncio.gather(*(writer(table) for table in range(10))) == [list(range(1, 21))] * 10
+
+
+async def test_who_opens_a_region_is_told_what_pins_it(data: Path) -> None:
+    told: list[PinnedLog] = []
+    config = data.parent / "headwater.toml"
+    config.write_text('[wal.wal]\npin_limit = "2000B"\n')
+    async with headwater.open(data, create=True, config=config) as hw:
+        region = await hw.wal("wal").open(7, create=True, on_pin=told.append)
+        await region.write(9, [b"old"])
+        for _ in range(30):
+            await region.write(1, [b"x" * 100])
+        await region.mark_delete_up_to(1, 30)
+        assert (await region.clean()).moved == [9]
+        assert [(one.region, one.table, one.entries) for one in told] == [(7, 9, 32)]
+
+
+async def test_a_server_cannot_tell_what_pins_a_region(wal: WriteAheadLog, backend: Backend) -> None:
+    if isinstance(backend, LocalBackend):
+        await wal("wal").open(7, create=True, on_pin=lambda found: None)
+        return
+    with pytest.raises(Unsupported, match="cannot call a function of yours"):
+        await wal("wal").open(7, create=True, on_pin=lambda found: None)
+    assert not await wal.regions()
 
 
 def test_plain_code_uses_it_without_await(data: Path) -> None:

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
-from tests.unit.wal.conftest import TOPICS
+from tests.unit.wal.conftest import TOPICS, OpenRegion
 
 from headwater.core.errors import BadInput, Damaged
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.wal.bounds import SequenceRange
-from headwater.wal.entries import EntryReader, region_places, table_places
+from headwater.wal.entries import EntryPlaces, EntryReader, LatePlaces, late_region_places, late_table_places, region_places, table_places
 from headwater.wal.layout import RecordKind, encode_key, encode_payloads
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import PART
@@ -131,3 +132,24 @@ async def test_a_record_of_another_region_is_told(log: EmbeddedLog) -> None:
     reader = EntryReader(log, TOPICS, table_places(RegionMeta(tables={1: TableMeta(next=2, offsets=[0])}), 1, SequenceRange(0, 9)))
     with pytest.raises(Damaged, match="of region 8"):
         await reader.next_batch()
+
+
+async def test_what_is_read_is_decided_at_the_call_and_computed_beside_the_loop(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    await region.write(1, [b"a", b"b"])
+    await region.write(2, [b"c"])
+    places = region.look(lambda meta: (late_region_places(meta), late_table_places(meta, 1, SequenceRange(2, 9))))
+    await region.write(1, [b"later"])
+    await region.mark_delete_up_to(1, 1)
+    loop, threads = threading.get_ident(), list[int]()
+    for late, expected in zip(places, ([b"a", b"b", b"c"], [b"b"]), strict=True):
+
+        def computed(late: LatePlaces = late) -> EntryPlaces:
+            threads.append(threading.get_ident())
+            return late()
+
+        reader = EntryReader(log, TOPICS, computed, batch=2)
+        found = [entry.payload async for entry in reader]
+        assert (found, reader.left) == (expected, 0)
+    assert len(threads) == 2
+    assert loop not in threads

@@ -2,25 +2,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from tests.until import until
 
 from headwater.cluster import Ownership
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import AlreadyExists, BadInput, Closed, Fenced, NotOwner, RegionNotFound, Unavailable, Unsupported
+from headwater.core.errors import AlreadyExists, BadInput, Closed, DiskFull, Fenced, NotOwner, RegionNotFound, Unavailable, Unsupported
 from headwater.core.units import Duration, Size
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.clock import ManualClock
+from headwater.wal import manager as manager_module
 from headwater.wal.answers import PinnedLog
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region import Region
 from headwater.wal.region_topics import region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
+from headwater.wal.snapshots import SnapshotStore
 
 pytestmark = pytest.mark.anyio
 Make = Callable[..., RegionManager]
@@ -213,17 +216,17 @@ async def test_the_cleaner_comes_at_once_and_after_each_period(make: Make) -> No
         await wal.write(region, 1, [b"x"])
     cleaned: list[int] = []
     done = asyncio.Event()
-    clean = wal.clean
+    clean = wal.clean_open
 
-    async def counted(region: int) -> Any:
+    async def counted(region: int) -> None:
         cleaned.append(region)
         if cleaned[-1] == 2:
             done.set()
         if region == 1:
             raise Unavailable("Not now.", hint="")
-        return await clean(region)
+        await clean(region)
 
-    wal.clean = counted  # type: ignore[method-assign]
+    wal.clean_open = counted  # type: ignore[method-assign]
     wal.start_cleaning()
     wal.start_cleaning()
     for passed in (1, 2, 3):
@@ -286,3 +289,161 @@ async def test_a_region_says_that_a_write_was_fenced_and_is_closed_by_that(make:
 async def test_segment_files_are_kept_once(make: Make) -> None:
     with pytest.raises(Unsupported, match="kept once"):
         await make().create(7, RegionSettings(), copies=3)
+
+
+class Held:
+    """An append that waits in its thread until `go`."""
+
+    def __init__(self, region: Region) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self._writer = region._owned.writer
+        region._owned.writer = self  # type: ignore[assignment]
+
+    def append(self, records: Any) -> Any:
+        self.began.set()
+        assert self.go.wait(10)
+        return self._writer.append(records)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+
+async def given_up(call: Coroutine[Any, Any, Any], *, when: Callable[[], bool]) -> None:
+    task = asyncio.create_task(call)
+    await until(when)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("how", ["close", "delete", "aclose"])
+async def test_who_gives_up_closing_leaves_no_region_that_nobody_can_own(make: Make, how: str) -> None:
+    wal, other = make(), make()
+    region = await wal.open(7, create=True)
+    held = Held(region)
+    write = asyncio.create_task(wal.write(7, 1, [b"a"]))
+    await asyncio.to_thread(held.began.wait, 10)
+    closing = {"close": lambda: wal.close(7), "delete": lambda: wal.delete(7), "aclose": wal.aclose}[how]
+    await given_up(closing(), when=lambda: wal.opened(7) is None)
+    held.go.set()
+    assert await write == 1
+    if how == "delete":
+        await wal.close(7)  # behind it
+        with pytest.raises(RegionNotFound):
+            await other.open(7)
+        return
+    await (wal.aclose() if how == "aclose" else wal.close(7))
+    assert (await other.open(7)).sequence_num(1) == 1
+
+
+async def test_who_gives_up_a_fenced_write_leaves_no_region_that_nobody_can_own(make: Make) -> None:
+    wal, other = make(), make()
+    region = await wal.open(7, create=True)
+    await other.open(7, take_over=True)
+    release, slow = region._owned.release, threading.Event()
+
+    def later() -> None:
+        assert slow.wait(10)
+        release()
+
+    region._owned.release = later  # type: ignore[method-assign]
+    await given_up(wal.write(7, 1, [b"a"]), when=lambda: wal.opened(7) is None)
+    slow.set()
+    with pytest.raises(NotOwner):
+        await wal.write(7, 1, [b"a"])
+    await other.close(7)
+    assert await wal.write(7, 1, [b"a"]) == 1
+
+
+async def test_whatever_fails_while_a_region_ends_it_can_be_owned_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    wal = make()
+
+    async def fails(region: Region) -> None:
+        raise OSError(24, "Too many open files")
+
+    region = await wal.open(7, create=True)
+    await asyncio.gather(*(region.write(1, [b"x"]) for _ in range(1100)))
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalOwnership, "is_owner", lambda self, owned: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+        with pytest.raises(OSError, match="Too many open files"):
+            await wal.close(7)
+    assert (await wal.open(7)).sequence_num(1) == 1100
+    wal.ending.append(fails)
+    with pytest.raises(OSError, match="Too many open files"):
+        await wal.close(7)
+    wal.ending.clear()
+    assert (await wal.open(7)).sequence_num(1) == 1100
+
+
+async def test_a_plain_close_does_not_fail_with_its_snapshot(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    wal = make()
+    region = await wal.open(7, create=True)
+    await asyncio.gather(*(region.write(1, [b"x"]) for _ in range(1100)))
+
+    def full(self: SnapshotStore, values: Any, watermark: int) -> Any:
+        raise DiskFull("No space is left.", hint="Free some.")
+
+    monkeypatch.setattr(SnapshotStore, "store", full)
+    assert await wal.close(7)
+    await wal.open(7)
+    with pytest.raises(DiskFull):
+        await wal.close(7, graceful=True)
+    await wal.open(7)
+
+
+async def test_what_fails_behind_the_opening_leaves_no_region_that_nobody_can_own(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    wal = make()
+    await wal.create(7, RegionSettings())
+    with monkeypatch.context() as broken:
+
+        def refused(*args: Any) -> Any:
+            raise Unavailable("Not now.", hint="")
+
+        broken.setattr(manager_module, "mean_sizes", refused)
+        with pytest.raises(Unavailable):
+            await wal.open(7)
+    assert (await wal.open(7)).sequence_num(1) == 0
+
+
+@pytest.mark.parametrize("how", ["marks", "period"])
+async def test_housekeeping_that_is_fenced_gives_the_region_up(make: Make, how: str) -> None:
+    clock = ManualClock(1_699_963_200.0)
+    wal, other = make(clock=clock, settings=WalSettings(snapshot_marks=1)), make()
+    region = await wal.open(7, create=RegionSettings(period="1h") if how == "period" else True)
+    await region.write(1, [b"a", b"b"])
+    await other.open(7, take_over=True)
+    if how == "marks":
+        region.observer.marked()
+    else:
+        await clock.run(3600)
+    await until(lambda: wal.opened(7) is None)
+    with pytest.raises(NotOwner):
+        await wal.open(7)
+
+
+async def test_the_cleaner_opens_no_region_that_its_user_has_closed(make: Make) -> None:
+    wal = make()
+    for number in (1, 2):
+        await wal.open(number, create=True)
+        await wal.write(number, 1, [b"a"])
+    first, goes_on, cleaned = wal.opened(1), threading.Event(), list[int]()
+    assert first is not None
+    clean = first._clean
+
+    def slow() -> Any:
+        cleaned.append(1)
+        assert goes_on.wait(10)
+        return clean()
+
+    first._clean = slow  # type: ignore[method-assign]
+    wal.start_cleaning()
+    await until(lambda: cleaned)
+    await wal.close(2)
+    now = wal.cleaned
+    goes_on.set()
+    await asyncio.wait_for(now.wait(), 10)
+    assert wal._cleaner is not None
+    await wal._cleaner.stop()  # behind what it has begun
+    assert wal.regions() == [1]
+    await wal.clean(2)  # by hand it is opened
+    assert wal.regions() == [1, 2]

@@ -10,8 +10,8 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.wal.layout import MalformedRecord, RecordKind, encode_key, encode_meta_key, encode_payloads
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import TableMark
 from headwater.wal.region_meta import RegionMeta
+from headwater.wal.region_outcomes import TableMark
 from headwater.wal.region_topics import PART
 from headwater.wal.snapshot import decode_chunk, encode_snapshot, joined
 from headwater.wal.table_meta import TableMeta
@@ -322,6 +322,34 @@ async def test_a_log_that_is_older_than_its_snapshot_can_be_gone_on_with(opened:
     assert await region.write(1, [b"y"]) == 2
     await region.close()
     assert (await opened()).sequence_num(1) == 2
+
+
+async def test_a_snapshot_ahead_of_the_log_is_never_believed_later(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    for _ in range(10):
+        await region.write(1, [b"kept"])
+    await region.snapshot()
+    await region.close()
+    ahead = RegionMeta(watermark=20, tables={1: TableMeta(next=21, offsets=range(20), watermark=20)})
+    store(log, *encode_snapshot(ahead, 1000))  # of a log that was since restored from a backup
+    assert recover(log, TOPICS, accept_loss=True).accepted
+    region = await opened(accept_loss=True)
+    assert [one.watermark for one in region.snapshots] == [10, 10]
+    assert log.bounds(TOPICS.meta, 0).start == region.snapshots[0].first
+    for _ in range(10):
+        await region.write(2, [b"new"])
+    await region.close()
+    found = recover(log, TOPICS)
+    assert (found.meta, found.accepted) == (full_scan(log, TOPICS).meta, False)
+
+
+async def test_a_snapshot_ahead_of_the_log_is_none_of_the_two_that_a_clean_needs(opened: OpenRegion, log: EmbeddedLog) -> None:
+    region = await opened()
+    await region.write(1, [b"x"])
+    await region.close()
+    store(log, *encode_snapshot(RegionMeta(watermark=50), 1000))
+    store(log, *encode_snapshot(recover(log, TOPICS, accept_loss=True).meta, 1000))
+    assert [one.watermark for one in recover(log, TOPICS).snapshots] == [1]
 
 
 async def test_who_looks_while_the_owner_writes_and_cleans_sees_a_state_that_was_there(opened: OpenRegion, log: EmbeddedLog) -> None:

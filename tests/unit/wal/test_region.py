@@ -28,8 +28,9 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record, TopicSettings
 from headwater.wal.layout import EMPTY, RecordKind, encode_key
 from headwater.wal.recovery import full_scan, recover
-from headwater.wal.region import Cleaned, Region, TableMark, open_region
+from headwater.wal.region import Region, open_region
 from headwater.wal.region_creation import create_region
+from headwater.wal.region_outcomes import Cleaned, TableMark
 from headwater.wal.region_topics import RegionTopics
 
 pytestmark = pytest.mark.anyio

@@ -46,3 +46,12 @@ def test_a_namespace_has_its_section() -> None:
     assert WAL_SECTION.of(set_for, "fast").clean_period == 1000
     assert WAL_SECTION.of(set_for, "wal") == WalSettings()
     assert (WalSettings().clean_period, WalSettings().snapshot_marks, WalSettings().snapshot_every) == (3_600_000, 1000, 60_000)
+
+
+def test_copies_are_those_of_brokers_and_no_setting_of_a_topic() -> None:
+    assert (RegionSettings().copies, RegionSettings(replication=3).copies) == (0, 3)
+    assert not RegionSettings(replication=3).given
+    assert RegionSettings(replication=3).topic_settings(TopicSettings()) == TopicSettings()
+    for wrong in (0, -1, 1 << 15, True, "3"):
+        with pytest.raises(BadInput, match="no number of copies"):
+            RegionSettings(replication=wrong).copies  # type: ignore[arg-type]  # noqa: B018

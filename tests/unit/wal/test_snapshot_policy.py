@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.unit.wal.conftest import OpenRegion
 from tests.until import until
 
+from headwater.core.errors import Unavailable
 from headwater.core.timers import Timers
 from headwater.core.units import Duration
 from headwater.testing.clock import ManualClock
 from headwater.wal.metrics import WalMetrics
+from headwater.wal.recovery import StoredSnapshot
 from headwater.wal.region import Region
 from headwater.wal.settings import WalSettings
 from headwater.wal.snapshot_policy import SnapshotPolicy
@@ -89,5 +93,28 @@ async def test_marks_of_a_region_that_takes_long_to_store_wait_for_their_share(o
     assert region.snapshots == ()
     await clock.run(31)
     await region.mark_delete_up_to(1, 6)
+    await stored(region, 1)
+    await policy.stop()
+
+
+async def test_a_snapshot_that_fails_is_not_tried_again_with_every_mark(opened: OpenRegion, monkeypatch: pytest.MonkeyPatch) -> None:
+    region, clock = await opened(), ManualClock()
+    policy, tried = kept(region, clock), list[int]()
+    await region.write(1, [b"x"] * 40)
+    store = region._snapshots.store
+
+    def refused(values: Sequence[bytes], watermark: int) -> StoredSnapshot:
+        tried.append(watermark)
+        raise Unavailable("Not now.", hint="")
+
+    region._snapshots.store = refused  # type: ignore[method-assign]
+    for sequence in range(1, 21):
+        await region.mark_delete_up_to(1, sequence)
+        if policy._storing is not None:
+            await policy._storing
+    await region.drop_table(1)
+    assert len(tried) == 1
+    region._snapshots.store = store  # type: ignore[method-assign]
+    await clock.run(60)
     await stored(region, 1)
     await policy.stop()

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.wal.conftest import TOPICS
 
-from headwater.core.errors import Damaged, Fenced
+from headwater.core.errors import Damaged, Fenced, Unavailable
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.record import Record
+from headwater.log.record import Bounds, Record
 from headwater.wal.layout import encode_meta_key
 from headwater.wal.recovery import recover
 from headwater.wal.region_meta import RegionMeta
@@ -78,3 +78,22 @@ def test_a_snapshot_of_unknown_outcome_spoils_no_later_one(log: EmbeddedLog, arr
     found = recover(log, TOPICS)
     assert found.meta == meta
     assert found.snapshots[-1] == snapshots.stored[-1]
+
+
+def test_old_snapshots_that_cannot_be_removed_fail_no_new_one(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshots = store(log)
+    with monkeypatch.context() as refusing:
+
+        def refused(offset: int) -> int:
+            raise Unavailable("Brokers refuse to delete records.", hint="")
+
+        refusing.setattr(snapshots._writer, "delete_before", refused)
+        for _ in range(4):
+            snapshots.store(encode_snapshot(RegionMeta(), snapshots.chunk), 0)
+    assert log.bounds(TOPICS.meta, 0) == Bounds(0, 4)
+    assert [one.first for one in snapshots.stored] == [2, 3]
+    snapshots.store(encode_snapshot(RegionMeta(), snapshots.chunk), 0)
+    assert log.bounds(TOPICS.meta, 0) == Bounds(3, 5)
+    store(log)
+    with pytest.raises(Fenced):
+        snapshots.store(encode_snapshot(RegionMeta(), snapshots.chunk), 0)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.wal.conftest import TOPICS, OpenRegion
 
-from headwater.core.errors import Differs
+from headwater.core.errors import Cancelled, Differs
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.table_meta import TableMeta
@@ -55,3 +55,35 @@ async def test_the_first_difference_is_shown(log: EmbeddedLog, opened: OpenRegio
 )
 def test_every_difference_has_its_words(stored: RegionMeta, told: RegionMeta, said: str) -> None:
     assert difference(stored, told) == said
+
+
+async def test_it_ends_between_two_batches_where_that_is_wished(log: EmbeddedLog, opened: OpenRegion) -> None:
+    region = await opened()
+    await region.write(1, [b"x"])
+    beats: list[int] = []
+
+    def beat() -> None:
+        beats.append(1)
+        if len(beats) == 2:  # of the stored state, and of the scan
+            raise Cancelled("Enough.", hint="")
+
+    with pytest.raises(Cancelled):
+        verify(RegionView(log, TOPICS), beat)
+
+
+async def test_a_wrong_place_that_both_snapshots_have_is_told_by_the_log(log: EmbeddedLog, opened: OpenRegion) -> None:
+    region = await opened()
+    for number in range(20):
+        await region.write(1, [b"%d" % number])
+    await region.mark_delete_up_to(1, 10)
+    await region.clean()
+    verify(RegionView(log, TOPICS))
+    with region._writer.locked:
+        meta = region._writer.meta
+        column = meta.tables[1].column().tolist()
+        column[2], column[3] = column[3], column[2]
+        meta.tables[1] = TableMeta(next=21, marked=11, offsets=column, watermark=meta.tables[1].watermark)
+    await region.clean()
+    await region.clean()
+    with pytest.raises(Differs, match="table 1 has its payload 14 at offset 12 as stored, which holds 13 to 13 of table 1"):
+        verify(RegionView(log, TOPICS))
