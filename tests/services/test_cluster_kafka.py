@@ -98,6 +98,50 @@ def test_partitions_move_to_a_new_member_after_they_were_passed_on_and_the_other
             assert [partition.lost for partition in owned] == [number in gone for number in range(4)]
 
 
+def test_one_that_fails_to_pass_a_partition_on_goes_on_with_the_others(log: KafkaLog) -> None:
+    topic, group = log.create_topic(fresh("owned"), partitions=4).name, fresh("owners")
+    asked: list[int] = []
+
+    def passing(owned: OwnedPartition) -> None:
+        asked.append(owned.partition)
+        raise Fenced("The last snapshot was refused.", hint="")
+
+    with KafkaOwnership(log, group=group, address="http://one", passing=passing, session=6.0) as one:
+        owned = [one.own(topic, number) for number in range(4)]
+        with KafkaOwnership(log, group=group, address="http://two", session=6.0) as two:
+            with pytest.raises(NotOwner):
+                two.own(topic, 0)
+            while len(asked) < 2:
+                one.owner(topic, 0)
+            for number in asked:
+                until(lambda number=number: one.owner(topic, number), lambda owner: owner.address == "http://two")
+                two.own(topic, number).writer.append([Record(b"k", b"two")])
+                assert owned[number].lost
+            for number in {0, 1, 2, 3} - set(asked):
+                owned[number].writer.append([Record(b"k", b"one")])
+        for number in asked:  # it is still a member of the group
+            until(lambda number=number: one.owner(topic, number), lambda owner: owner.address == "http://one")
+            one.own(topic, number).writer.append([Record(b"k", b"one")])
+
+
+def test_one_that_was_refused_is_given_nothing_when_the_owner_lets_go(log: KafkaLog) -> None:
+    topic, group = log.create_topic(fresh("owned")).name, fresh("owners")
+    with (
+        KafkaOwnership(log, group=group, session=6.0) as first,
+        KafkaOwnership(log, group=group, session=6.0) as refused,
+        KafkaOwnership(log, group=group, session=6.0) as third,
+    ):
+        owned = first.own(topic, 0)
+        for _ in range(2):
+            with pytest.raises(NotOwner):
+                refused.own(topic, 0)
+        assert refused._wanted == set()
+        owned.release()
+        owned_by(third, topic).writer.append([Record(b"k", b"third")])
+        with pytest.raises(NotOwner):
+            refused.own(topic, 0)
+
+
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_claim_of_unknown_outcome_does_not_fence_its_own_owner(log: KafkaLog, monkeypatch: pytest.MonkeyPatch, arrives: bool) -> None:
     topic, group = log.create_topic(fresh("owned")).name, fresh("owners")

@@ -63,6 +63,10 @@ class OwnedPartition(ABC):
     def release(self) -> None:
         """Let another process own it. Releasing twice is no error."""
 
+    def release_deleted(self) -> None:
+        """`release` of a partition whose topic is deleted: nothing is kept of who owned it."""
+        self.release()
+
     def __enter__(self) -> Self:
         return self
 

@@ -6,15 +6,18 @@ A member's client id names its process and address, so that a description of the
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, lost_to_another, not_owner
+from headwater.cluster.group_description import GroupDescription
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, HeadwaterError, OwnedTopic, Timeout
+from headwater.core.errors import Closed, HeadwaterError, Timeout
 from headwater.core.ids import Ids, random_id
 from headwater.log import Log, Writer
 from headwater.log.epochs import claimant_of, earliest_offset
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 Passing = Callable[[OwnedPartition], None]
 
+_logger = logging.getLogger("headwater.cluster")
 _POLL = 0.1
 _PAUSE = 0.05
 _MARK = "headwater"
@@ -55,8 +59,10 @@ class KafkaOwnership(Ownership):
 
     Calls `passing` with a partition before it moves to another member, which waits until `passing` returns: finish the calls
     under way there.
-    `session`: seconds after which the group removes a dead or hanging member. A member that releases its last partition of
-    a topic unsubscribes from it. After `take_over` the group names the previous owner until that one is fenced and releases the partition.
+    `session`: seconds after which the group removes a dead or hanging member. A member that releases its last partition of a topic
+    unsubscribes from it. So does one that was refused its first, unless it serves at an address and the topic has several partitions: the
+    group then gives it some of them. After `take_over` the group names the previous owner until that one is fenced and releases the
+    partition.
     """
 
     def __init__(
@@ -72,14 +78,16 @@ class KafkaOwnership(Ownership):
         timeout: float = 30.0,
     ) -> None:
         self._log, self._group, self._passing, self._timeout = log, group, passing, timeout
-        self._clock = clock or SystemClock()
+        self._clock, self._address = clock or SystemClock(), address
         self._brokers = Brokers(log.address.servers, client=log.address.client, clock=self._clock, timeout=timeout)
         self._name = "|".join((_MARK, socket.gethostname(), str(os.getpid()), address, ids()))
-        self._admin = self._brokers.admin()
+        kafka, patience = self._brokers.kafka, self._brokers.patience
+        self._members = GroupDescription(self._brokers.admin(hangs=2 * patience), group, kafka=kafka, patience=patience)
         self._session, self._ids = session, ids
         self._consumer = self._brokers.member(group=group, name=self._name, session=session)
         self._changed = threading.Condition()
         self._wanted: set[str] = set()
+        self._asking: Counter[str] = Counter()  # the calls of `own` under way
         self._leaving: set[str] = set()  # topics that the group has to take away before this member may want them again
         self._given: set[Place] = set()
         self._owned: dict[Place, KafkaOwned] = {}
@@ -97,18 +105,31 @@ class KafkaOwnership(Ownership):
             if place in self._owned:
                 return self._owned[place]
             self._wanted.add(topic)  # 1. the thread subscribes to the topic
+            self._asking[topic] += 1
         try:
             if not take_over:
                 self._wait_until_given(place)  # 2. the group assigns the partition
             writer = self._log.claim(topic, partition, part=part, claimant=claimant)  # 3. fence the previous owner
-        except OwnedTopic:  # the group must not keep the partition for a member that cannot claim it
-            self._leave(topic)
-            raise
-        with self._changed:
-            self._check()
-            if not take_over and place not in self._given:
-                raise not_owner(topic, partition, None)  # 4. the group has assigned it to another member, whose claim will be newer
-            return self._owned.setdefault(place, KafkaOwned(self, writer, part=part, claimant=claimant))
+            with self._changed:
+                self._check()
+                if not take_over and place not in self._given:
+                    raise not_owner(topic, partition, None)  # 4. the group has assigned it to another member, whose claim will be newer
+                return self._owned.setdefault(place, KafkaOwned(self, writer, part=part, claimant=claimant))
+        finally:
+            with self._changed:
+                self._asking[topic] -= 1
+            if not self._shares(topic):
+                self._leave(topic)  # the group must not keep the partition for a member that has not got it
+
+    def _shares(self, topic: str) -> bool:
+        """Whether a member that was refused stays: the group gives it some of the partitions, and others find it there."""
+        return bool(self._address) and self._partitions(topic) > 1
+
+    def _partitions(self, topic: str) -> int:
+        try:
+            return self._log.topic(topic).partitions
+        except HeadwaterError:  # such as for one that was deleted meanwhile
+            return 0
 
     def _wait_until_given(self, place: Place) -> None:
         deadline = self._clock.monotonic() + self._timeout
@@ -169,7 +190,7 @@ class KafkaOwnership(Ownership):
             if self._owned.get(place) is owned:
                 del self._owned[place]
                 self._leave(owned.topic)
-                if taken and owned.topic not in self._wanted:
+                if taken and not self._has(owned.topic):
                     self._leaving.add(owned.topic)
                     self._given = {one for one in self._given if one[0] != owned.topic}
 
@@ -180,10 +201,14 @@ class KafkaOwnership(Ownership):
             return False
 
     def _leave(self, topic: str) -> None:
-        """Unsubscribe from a topic of which nothing is owned."""
+        """Unsubscribe from a topic of which nothing is owned, and nothing asked for."""
         with self._changed:
-            if not any(one == topic for one, _ in self._owned):
+            if not self._has(topic) and not self._asking[topic]:
+                del self._asking[topic]
                 self._wanted.discard(topic)
+
+    def _has(self, topic: str) -> bool:
+        return any(one == topic for one, _ in self._owned)
 
     def close(self) -> None:
         with self._changed:
@@ -197,34 +222,42 @@ class KafkaOwnership(Ownership):
 
     def _holder(self, place: Place) -> str | None:
         """The client id of the member that has the partition; None while the group has not decided."""
-        asked = self._brokers.ask(
-            f"looking at the group {self._group}",
-            lambda: self._admin.describe_consumer_groups([self._group], request_timeout=self._brokers.patience)[self._group].result(),
-        )
+        asked = self._brokers.ask(f"looking at the group {self._group}", self._members.now)
         for member in asked.members:
             if any((one.topic, one.partition) == place for one in member.assignment.topic_partitions):
                 return str(member.client_id)
         return None
 
     def _run(self) -> None:
-        """The only thread that uses the consumer. A rebalance calls `_assigned`, `_revoked` and `_lost` inside `poll`."""
+        """The only thread that uses the consumer. A rebalance calls `_assigned`, `_revoked` and `_lost` inside `poll`, which raises what
+        they raise. The thread ends with `close` alone: without it, the group would give this member's partitions away unasked."""
         asked: set[str] = set()
-        while True:
-            with self._changed:
-                assigned = {one.topic for one in self._consumer.assignment()} if self._leaving else set()
-                self._leaving &= asked | assigned
-                wanted, closed = self._wanted - self._leaving, self._closed
-            if closed:
-                break
-            if wanted != asked:
-                if wanted:
-                    self._consumer.subscribe(sorted(wanted), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
-                else:
-                    self._consumer.unsubscribe()
-                asked = wanted
-            self._consumer.poll(_POLL)  # for the group alone: all partitions are paused, and errors are not of interest
-        self._consumer.close()  # revokes all partitions and leaves the group at once
-        self._take_away([*self._given], pass_on=False)
+        try:
+            while (wanted := self._now_wanted(asked)) is not None:
+                try:
+                    if wanted != asked:
+                        self._ask_for(wanted)
+                        asked = wanted
+                    self._consumer.poll(_POLL)  # for the group alone: all partitions are paused, and errors are not of interest
+                except Exception:
+                    _logger.exception("The group %s was not looked after; it is tried again.", self._group)
+                    self._clock.wait(self._never, _POLL)
+            self._consumer.close()  # revokes all partitions and leaves the group at once
+        finally:
+            self._take_away([*self._given, *self._owned], pass_on=False)
+
+    def _now_wanted(self, asked: set[str]) -> set[str] | None:
+        """The topics to subscribe to; None once this is closed."""
+        with self._changed:
+            assigned = {one.topic for one in self._consumer.assignment()} if self._leaving else set()
+            self._leaving &= asked | assigned
+            return None if self._closed else self._wanted - self._leaving
+
+    def _ask_for(self, wanted: set[str]) -> None:
+        if wanted:
+            self._consumer.subscribe(sorted(wanted), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        else:
+            self._consumer.unsubscribe()
 
     def _assigned(self, consumer: Any, given: Sequence[TopicPartition]) -> None:
         for one in given:
@@ -237,13 +270,17 @@ class KafkaOwnership(Ownership):
             self._changed.notify_all()
 
     def _revoked(self, consumer: Any, taken: Sequence[TopicPartition]) -> None:
-        self._take_away([(one.topic, one.partition) for one in taken], pass_on=True)
-        consumer.incremental_unassign(list(taken))
+        try:
+            self._take_away([(one.topic, one.partition) for one in taken], pass_on=True)
+        finally:
+            consumer.incremental_unassign(list(taken))
 
     def _lost(self, consumer: Any, taken: Sequence[TopicPartition]) -> None:
         """The group has removed this member: others may own these already."""
-        self._take_away([(one.topic, one.partition) for one in taken], pass_on=False)
-        consumer.incremental_unassign(list(taken))
+        try:
+            self._take_away([(one.topic, one.partition) for one in taken], pass_on=False)
+        finally:
+            consumer.incremental_unassign(list(taken))
 
     def _take_away(self, places: Sequence[Place], *, pass_on: bool) -> None:
         with self._changed:
@@ -253,6 +290,8 @@ class KafkaOwnership(Ownership):
             try:
                 if pass_on and self._passing is not None:
                     self._passing(one)
+            except Exception:  # it is given away all the same, and the others have to be passed on
+                _logger.exception("What is under way in %s/%s was not ended before it is given away.", one.topic, one.partition)
             finally:
                 one.gone = True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -49,6 +50,9 @@ class LocalOwned(OwnedPartition):
 
     def release(self) -> None:
         self._ownership.release(self)
+
+    def release_deleted(self) -> None:
+        self._ownership.forget(self)
 
 
 class LocalOwnership(Ownership):
@@ -142,6 +146,17 @@ class LocalOwnership(Ownership):
                 owned.lock.close()  # a free lock means that nobody owns the partition
             if self._owned.get((owned.topic, owned.partition)) is owned:
                 del self._owned[owned.topic, owned.partition]
+
+    def forget(self, owned: LocalOwned) -> None:
+        """`LocalOwned.release_deleted`. One that owns a new topic of this name at the same moment may be fenced by the next: the claims of
+        the log decide, as they do wherever these files are lost."""
+        folder = self._folder / owned.topic
+        with self._mutex(owned.topic, owned.partition).held(), explaining(self._folder):
+            for path in folder.glob(f"{owned.partition}.*"):
+                self._files.unlink(path)
+            self.release(owned)
+            with suppress(OSError):  # files of other partitions are left
+                self._files.rmdir(folder)
 
     def close(self) -> None:
         with self._guard:

@@ -139,8 +139,9 @@ class Brokers:
 
     # -- clients --------------------------------------------------------------------------------------------
 
-    def admin(self) -> AdminClient:
-        made: AdminClient = self._made(self.kafka.admin.AdminClient, {})
+    def admin(self, *, hangs: float = 0.0) -> AdminClient:
+        """Asks about the cluster. `hangs`: seconds after which a connection on which no answer comes is given up; 0: the client's own."""
+        made: AdminClient = self._made(self.kafka.admin.AdminClient, {"socket.timeout.ms": int(hangs * 1000)} if hangs else {})
         return made
 
     def producer(self, batch: int, *, gapless: bool) -> Producer:
