@@ -304,7 +304,8 @@ def test_a_poison_record_stops_its_partition_until_it_is_left_out(home: Program)
     assert len(done(home, "read", "bank", "alice").lines) == 2, "other journals are read"
     assert done(home, "dead", "bank", "quarantine", "0", "1", "--why", "a test", "--dry-run").json["quarantined"]
     assert not done(home, "dead", "bank", "list").json[0]["quarantined"]
-    done(home, "dead", "bank", "quarantine", "0", "1", "--why", "a test")
+    assert done(home, "dead", "bank", "drop", "0", "1", "--why", "a test", "--dry-run").json["quarantined"]
+    done(home, "dead", "bank", "drop", "0", "1", "--why", "a test")
     [dead] = done(home, "dead", "bank", "list").json
     assert (dead["quarantined"], dead["why"]) == (True, "a test")
     assert home("journal", "replicate", "--once").code == 0

@@ -25,14 +25,21 @@ from headwater.client.local_backend import LocalBackend
 from headwater.core.clock import SystemClock
 from headwater.core.errors import NotOwner, WrongExpected
 from headwater.core.settings import KafkaSettings, LogSettings, Settings
+from headwater.core.units import Duration
 from headwater.journal.action import Append
+from headwater.journal.append_draft import header_ending, plain_draft
+from headwater.journal.chores import Chores
+from headwater.journal.discovery import Discovery
 from headwater.journal.event import Event, NumberedEvent, Payload, PayloadKind
 from headwater.journal.event_bodies import encode_events
+from headwater.journal.idempotency import key_headers
 from headwater.journal.replicator import replicator
 from headwater.journal.settings import JournalSettings
+from headwater.journal.store_address import open_store, store_address_of
 from headwater.journal.wire import write_record
 from headwater.log.epochs import EPOCH
 from headwater.log.record import Record
+from headwater.server.journal_expiry import OwnerExpiry
 from headwater.testing.log_ground import PATIENCE, fresh
 
 pytestmark = [pytest.mark.service("kafka"), pytest.mark.anyio]
@@ -84,6 +91,79 @@ async def test_the_owner_of_a_topic_numbers_its_events(kafka: str, tmp_path: Pat
         partition = performer.topics_open.known(name).place("alice")  # type: ignore[union-attr]
         record = log.read(f"journal-{name}", partition, (await alice.mark()).offset or 0)[0]
         assert EPOCH in dict(record.headers)
+
+
+async def test_a_key_that_a_fenced_owner_used_is_free_for_the_next_one(kafka: str, tmp_path: Path) -> None:
+    """The first owner's producer delivers a record late: it lies behind the second one's claim, so its events are nowhere."""
+    name = fresh("bank")
+    async with opened(kafka, tmp_path) as (backend, performer):
+        await Journals(backend).create(name, partitions=1)
+        alice = Journals(backend)(name)["alice"]
+        await alice.append({"n": 1}, idempotency_key="early")
+        log = (await performer.topics_open.find(name)).log
+        epoch = next(value for record in log.read(f"journal-{name}", 0, 0) for key, value in record.headers if key == EPOCH)
+    async with opened(kafka, tmp_path) as (backend, _):
+        alice = Journals(backend)(name)["alice"]
+        assert (await alice.append({"n": 2})).first == 2
+        sent = plain_draft("alice", {"n": 3})
+        record = sent.record(3, header_ending(None, None), ((EPOCH, epoch), *key_headers("late", sent.digest(None))))
+        late = Producer({"bootstrap.servers": kafka})
+        late.produce(f"journal-{name}", record.value, record.key, 0, headers=list(record.headers))
+        assert late.flush(PATIENCE) == 0
+        assert await numbers(alice) == [1, 2]
+    async with opened(kafka, tmp_path) as (backend, _):
+        alice = Journals(backend)(name)["alice"]
+        early = await alice.append({"n": 1}, idempotency_key="early")
+        assert (early.first, early.replayed) == (1, True)
+        again = await alice.append({"n": 3}, idempotency_key="late")
+        assert (again.first, again.replayed) == (3, False)
+        assert await numbers(alice) == [1, 2, 3]
+        assert (await alice.append({"n": 3}, idempotency_key="late")).replayed
+
+
+async def test_the_owner_purges_what_expires(kafka: str, tmp_path: Path) -> None:
+    name = fresh("sessions")
+    settings = Settings(
+        data=tmp_path, log=LogSettings(engine="kafka"), kafka=KafkaSettings(bootstrap=(kafka,)),
+        sections={"journal": JournalSettings(prefixes=(f"journal-{name}",), small=1 << 40)},
+    )  # fmt: skip
+
+    def replicate() -> None:
+        with replicator(settings, clock=SystemClock(), random=Random(1), stopping=threading.Event()) as loop:
+            assert loop.catch_up()
+
+    log = local_log(settings, tmp_path, SystemClock())
+    performer = JournalPerformer(log=log, settings=settings)
+    try:
+        backend = LocalBackend(log, settings=settings, performers={"journal": performer})
+        await Journals(backend).create(f"journal-{name}", partitions=2)
+        journals = Journals(backend)(f"journal-{name}")
+        for id in ("a", "b", "c", "d"):
+            await journals[id].append("x", expire_after="1ms")
+        await journals["kept"].append("x")
+        await asyncio.to_thread(replicate)
+        await journals["d"].append("y")  # not copied yet, and it takes the expiry back
+        expired = await journals.expire(dry_run=True)
+        assert [(one.id, one.purged) for one in expired.journals] == [("a", False), ("b", False), ("c", False)]
+        async with opened(kafka, tmp_path) as (other, _):
+            with pytest.raises(NotOwner):
+                await Journals(other)(f"journal-{name}").expire()
+        with open_store(store_address_of(settings, tmp_path)) as store:
+            kafka_log = await log.open()
+            chores = Chores(kafka_log, store, Discovery(kafka_log, (f"journal-{name}",)), keep=Duration.parse("0ms"), clock=SystemClock())
+            await asyncio.to_thread(chores.turn)  # leaves it to the owner
+        assert [id async for id in journals.ids()] == ["a", "b", "c", "d", "kept"]
+        await OwnerExpiry(performer).turn()
+        for copied in (False, True):
+            if copied:
+                await asyncio.to_thread(replicate)
+            assert [id async for id in journals.ids()] == ["d", "kept"]
+        assert (await journals["a"].append("z", expected=0)).first == 1  # the owner knows of its Purge
+        await OwnerExpiry(performer).turn()
+        assert await numbers(journals["a"]) == [1]
+    finally:
+        await performer.aclose()
+        await log.aclose()
 
 
 async def test_a_topic_of_others_takes_events_with_their_numbers_alone(kafka: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tools.services.private import PrivateServers
 
@@ -18,6 +19,7 @@ from headwater.core.settings import CassandraSettings
 from headwater.core.units import Duration
 from headwater.journal.cassandra import TABLES, CassandraJournalStore
 from headwater.journal.change import PartitionChange
+from headwater.journal.places import places_of
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.store import head_segment
 from headwater.store import Migrations
@@ -94,12 +96,15 @@ class PausedRequests(Requests):
 
 
 def filled(topic: str) -> History:
-    """Two ranges, [0, 5) and [5, 11), and some records behind them. The second one appends, deletes, purges and begins anew."""
+    """Two ranges, [0, 8) and [8, 16), and some records behind them. The second one appends, deletes, purges and begins anew."""
     history = History(topic)
     history.append("a", 1, 2, 3, 4)
     history.append("b", 1, 2)
     history.append("c", *range(1, 9))
     history.append("d", 1)
+    history.append("e", *range(1, 23))  # eight segments
+    history.append("f", *range(1, 18))
+    history.delete("f", 5)
     history.delete("c", 2)
     # the range in which a process dies
     history.delete("a", 9)
@@ -108,6 +113,9 @@ def filled(topic: str) -> History:
     history.append("b", 1)
     history.delete("c", 7)
     history.purge("d")
+    history.purge("e")
+    history.purge("f")
+    history.append("f", 1)
     # what is appended meanwhile
     history.append("a", 7)
     history.delete("b", 1)
@@ -116,7 +124,13 @@ def filled(topic: str) -> History:
     return history
 
 
-FIRST, SECOND = 5, 11
+FIRST, SECOND = 8, 17
+
+
+def raw_rows(keyspace: Keyspace, topic: str, id: str) -> list[int]:
+    """The numbers of all rows of a journal that the table holds, whatever its head says of them."""
+    ask = "select seq_nr from journal where id = ? and topic = ? and segment = ?"
+    return [number for segment in range(12) for (number,) in keyspace.run(ask, (id, topic, segment))]
 
 
 def other_copy(history: History, end: int, folder: Path, *, epoch: int = 0) -> str:
@@ -127,9 +141,8 @@ def other_copy(history: History, end: int, folder: Path, *, epoch: int = 0) -> s
         return digest_of(copy)
 
 
-@pytest.mark.parametrize("longer", [False, True], ids=["the same range", "a longer range"])
 def test_whenever_a_process_dies_the_next_one_leaves_the_same_store(
-    store: CassandraJournalStore, keyspace: Keyspace, topic: str, tmp_path: Path, longer: bool
+    store: CassandraJournalStore, keyspace: Keyspace, topic: str, tmp_path: Path
 ) -> None:
     writes, finished = 0, False
     while not finished:
@@ -144,30 +157,62 @@ def test_whenever_a_process_dies_the_next_one_leaves_the_same_store(
             assert (pointer.offset, pointer.epoch) == (FIRST - 1, 1)
             assert pointer.begun == (SECOND if writes else -1)
             # Whoever reads the log on from the pointer needs the heads as they were there.
-            assert [head.offset for id in "ac" if (head := head_of(copy, id))] == [0, 4]
+            assert [head.offset for id in "ac" if (head := head_of(copy, id))] == [0, 7]
             assert set(numbers(copy, "a")) <= {1, 2, 3, 4}
-            if writes:
+            for end in (SECOND - 1, history.end) if writes else ():
                 with pytest.raises(Conflict, match="never finished"):
-                    copy.apply(history.change(FIRST, SECOND - 1))
-        end = history.end if longer else SECOND
-        if not finished or longer:
-            assert copy.apply(history.change(copy.pointer().offset + 1, end, epoch=2))
+                    copy.apply(history.change(FIRST, end))
+        if not finished:
+            assert copy.apply(history.change(FIRST, SECOND, epoch=2))
         assert copy.pointer().epoch == 2
         assert copy.pointer().begun == -1
-        assert digest_of(copy) == other_copy(history, end, tmp_path / f"{writes}", epoch=2)
+        assert digest_of(copy) == other_copy(history, SECOND, tmp_path / f"{writes}", epoch=2)
+        left = {id: raw_rows(keyspace, history.topic, id) for id in "abcdef"}
+        assert left == {"a": [5, 6], "b": [1], "c": [8], "d": [], "e": [], "f": [1]}
+        assert copy.apply(history.change(SECOND, epoch=2))
+        assert digest_of(copy) == other_copy(history, history.end, tmp_path / f"{writes}-all", epoch=2)
         writes += 1
-    assert writes > 12
+    assert writes > 30
+
+
+def test_a_journal_that_is_new_in_an_unfinished_range_does_not_outlive_its_purge(
+    store: CassandraJournalStore, keyspace: Keyspace, topic: str
+) -> None:
+    writes, finished = 0, False
+    while not finished:
+        history = History(f"{topic}-{writes}")
+        history.append("x", 1)
+        history.append("new", *range(1, 8))
+        history.purge("new")
+        copy = partition(store, history.topic)
+        copy.apply(history.change(0, 1))
+        dying = partition(CassandraJournalStore(keyspace, requests=DyingRequests(keyspace, writes), segment_size=3), history.topic)
+        try:
+            finished = dying.apply(history.change(1, 2))
+        except DeadError:
+            if writes:
+                with pytest.raises(Conflict, match="from 1 to 2"):
+                    copy.apply(history.change(1))
+        while copy.pointer().offset < 2:  # as the replicator plans
+            pointer = copy.pointer()
+            copy.apply(history.change(pointer.offset + 1, pointer.begun if pointer.begun > 0 else None))
+        assert state(copy, "new") is None
+        assert raw_rows(keyspace, history.topic, "new") == []
+        with copy.view() as view:
+            assert view.ids() == ["x"]
+        writes += 1
+    assert writes > 4
 
 
 def test_a_task_that_comes_late_changes_nothing(store: CassandraJournalStore, keyspace: Keyspace, topic: str) -> None:
-    for writes in range(0, 16, 3):
+    for writes in range(0, 36, 5):
         history = filled(f"{topic}-{writes}")
         copy = partition(store, history.topic)
         copy.apply(history.change(0, FIRST))
         paused = PausedRequests(keyspace, writes)
         partition(CassandraJournalStore(keyspace, requests=paused, segment_size=3), history.topic).apply(history.change(FIRST, SECOND))
         if copy.pointer().offset < SECOND - 1:
-            copy.apply(history.change(FIRST, SECOND + 1))
+            copy.apply(history.change(FIRST, SECOND if copy.pointer().begun > 0 else SECOND + 1))
         copy.apply(history.change(copy.pointer().offset + 1))
         before = digest_of(copy)
         paused.resume()
@@ -389,6 +434,62 @@ def test_a_topic_that_grew_keeps_a_journal_in_the_partition_of_its_newest_action
     copies[1].apply(new.change())
     assert head_of(copies[0], "a") is None
     assert state(copies[1], "a") == (3, None, [1, 2, 3])
+
+
+def test_a_partition_into_which_journals_moved_is_copied_whoever_dies(
+    store: CassandraJournalStore, keyspace: Keyspace, topic: str, tmp_path: Path
+) -> None:
+    """The older partition has its journals, the newer one its own, and neither touches the other's."""
+    counts = (2, 4)
+    ids = [name for name in map(str, range(200)) if places_of(name.encode(), counts) == (0, 2)][:3]
+    writes, finished = 0, False
+
+    def counted(history: History, start: int, end: int | None = None) -> PartitionChange:
+        return msgspec.structs.replace(history.change(start, end), counts=counts)
+
+    while not finished:
+        name = f"{topic}-{writes}"
+        old, new = History(name, 0), History(name, 2)
+        for id in ids:
+            old.append(id, *range(1, 8))
+            new.append(id, 8, 9)
+        new.delete(ids[0], 8)
+        new.purge(ids[1])
+        new.append(ids[1], 1)
+        new.delete(ids[2], 3)
+        older, newer = partition(store, name, 0), partition(store, name, 2)
+        older.apply(counted(old, 0))
+        newer.apply(counted(new, 0, 3))
+        dying = CassandraJournalStore(keyspace, requests=DyingRequests(keyspace, writes), segment_size=3)
+        try:
+            finished = partition(dying, name, 2).apply(counted(new, 3))
+        except DeadError:
+            with newer.view() as view:
+                assert [view.moved(id).offset for id in ids] == [0, 1, 2]
+            assert newer.apply(counted(new, 3))
+        with SqliteJournalStore(tmp_path / f"{writes}") as files:
+            for copy, history in ((older, old), (newer, new)):
+                other = partition(files, name, history.partition)
+                other.apply(counted(history, 0))
+                assert digest_of(copy) == digest_of(other)
+                with copy.view() as view, other.view() as same:
+                    assert view.all_moved() == same.all_moved()
+                    assert view.ids() == same.ids() == sorted(ids)
+        assert [state(older, id) for id in ids] == [(7, None, [*range(1, 8)])] * 3
+        writes += 1
+    assert writes > 10
+    newer.clear()
+    with newer.view() as view:
+        assert (view.ids(), view.all_moved()) == ([], [])
+    assert [state(older, id) for id in ids] == [(7, None, [*range(1, 8)])] * 3
+    with SqliteJournalStore(tmp_path / "base") as files:
+        other = partition(files, name, 2)
+        other.apply(counted(new, 0))
+        with other.view() as base:
+            newer.restore(base)
+            with newer.view() as view:
+                assert view.all_moved() == base.all_moved()
+        assert digest_of(newer) == digest_of(other)
 
 
 # -- tables -------------------------------------------------------------------------------------------------------

@@ -140,8 +140,8 @@ def expire(topic: JournalTopic, at: At, fail_empty: FailEmpty = False) -> None:
 def dead(
     topic: JournalTopic,
     verb: Annotated[
-        Literal["list", "show", "quarantine", "retry"],
-        typer.Argument(metavar="list|show|quarantine|retry", help="What to do.", show_default=False),
+        Literal["list", "show", "retry", "drop", "quarantine"],
+        typer.Argument(metavar="list|show|retry|drop|quarantine", help="What to do.", show_default=False),
     ],
     at: At,
     partition: Annotated[int | None, typer.Argument(metavar="PARTITION", help="The record's partition.", show_default=False)] = None,
@@ -149,7 +149,7 @@ def dead(
     snapshots: Annotated[bool, typer.Option("--snapshots", help="A record of the topic of snapshots.")] = False,
     why: Why = "",
 ) -> None:
-    """Handle records that cannot be decoded: list them, show one, leave it out, or count it again."""
+    """Handle records that cannot be decoded: list them, show one, count it again, or leave it out (drop, or quarantine)."""
     if verb == "list":
         if partition is not None:
             raise UsageMistake("dead list takes no record.", hint="Leave it out, or see --help for what takes it.")
@@ -161,7 +161,7 @@ def dead(
     with topic_at(at, topic, changes=verb != "show") as journals:
         if verb == "show":
             found = journals.dead_show(partition, offset, snapshots=snapshots)
-        elif verb == "quarantine":
+        elif verb in ("drop", "quarantine"):
             left = journals.dead_quarantine(partition, offset, why=why, snapshots=snapshots, dry_run=at.dry_run)
             at.answered(left, f"The record at {place} {'would be' if at.dry_run else 'is'} left out: {visible(left.error)}")
             return

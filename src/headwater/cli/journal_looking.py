@@ -138,8 +138,12 @@ def trail(
         print_json(found)
         return
     if found.records:
-        columns = (Column("offset", True), Column("time"), Column("action"), Column("events"), Column("copied"))
-        print_table(columns, [_row(record) for record in found.records])
+        columns = [Column("offset", True), Column("time"), Column("action"), Column("events"), Column("copied")]
+        rows = [_row(record) for record in found.records]
+        if len({record.partition for record in found.records}) > 1:  # the topic grew
+            columns = [Column("partition", True), *columns]
+            rows = [(str(record.partition), *row) for record, row in zip(found.records, rows, strict=True)]
+        print_table(columns, rows)
     stored = "nothing of it" if found.stored is None else f"events up to {found.stored.seq_nr}, {counted(found.rows, 'row')}"
     left = (
         f"{counted(found.lag, 'record')} of it {'is' if found.lag == 1 else 'are'} not copied yet" if found.lag else "all of it is copied"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,17 +18,20 @@ from headwater.core.settings import Settings
 from headwater.journal import care_requests as care
 from headwater.journal.base import FOLDER as BASES
 from headwater.journal.base import JournalBases
-from headwater.journal.care_operations import DEAD_QUARANTINE, DEAD_RETRY, REBUILD
+from headwater.journal.care_operations import DEAD_DROP, DEAD_QUARANTINE, DEAD_RETRY, REBUILD
+from headwater.journal.claims import has_claims
 from headwater.journal.dead import DeadRecord, dead_records, quarantine, retry, show_dead
 from headwater.journal.discovery import JournalTopic, snapshots_of, with_snapshots
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.expiry import expire_journals
+from headwater.journal.open_topic import OpenTopic
 from headwater.journal.rebuild import check_rebuild, request_rebuild
 from headwater.journal.requests import JournalsRequest
 from headwater.journal.stats import PartitionStatistics, topic_forks, topic_statistics
 from headwater.journal.store import JournalStore
 from headwater.journal.store_address import store_address_of
 from headwater.journal.verify import LARGE, TopicVerification, verify_topic, write_bases
+from headwater.journal.write import ActionPlaced, ExpireDraft
 from headwater.log import Log
 from headwater.log.json_form import show_record
 from headwater.wire.operation import Operation
@@ -36,7 +39,7 @@ from headwater.wire.times import show_time
 
 T = TypeVar("T")
 _FORKS = 1000
-_DECISIONS = (REBUILD, DEAD_QUARANTINE, DEAD_RETRY)  # records of the control topic, which name who has decided
+_DECISIONS = (REBUILD, DEAD_QUARANTINE, DEAD_DROP, DEAD_RETRY)  # records of the control topic, which name who has decided
 
 
 class JournalCare:
@@ -161,8 +164,14 @@ class JournalCare:
     async def expire(self, request: care.ExpireJournals) -> care.ExpiredJournals:
         today = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).date()
 
+        opened, loop = await self._topics.find(request.topic), asyncio.get_running_loop()
+
+        def purge_owned(partition: int, since: int, ids: Sequence[str]) -> Sequence[str]:
+            return asyncio.run_coroutine_threadsafe(_expired(opened, ids, today), loop).result()
+
         def purge(log: Log, store: JournalStore, topic: JournalTopic) -> care.ExpiredJournals:
-            found = expire_journals(log, store, topic, today=today, dry_run=request.dry_run)
+            owned = purge_owned if has_claims(log, topic.name) else None
+            found = expire_journals(log, store, topic, today=today, dry_run=request.dry_run, purge=owned)
             shown = [care.ShownExpired(id=one.id, expire_on=one.expire_on, seq_nr=one.seq_nr, purged=one.purged) for one in found]
             return care.ExpiredJournals(topic=topic.name, journals=shown, dry_run=request.dry_run)
 
@@ -190,6 +199,9 @@ class JournalCare:
             return _shown(left)
 
         return await self._work(request, leave_out)
+
+    async def dead_drop(self, request: care.DropRecord, who: str = "") -> care.ShownDead:
+        return await self.dead_quarantine(request, who)
 
     async def dead_retry(self, request: care.RetryRecord, who: str = "") -> care.RetriedRecord:
         def count(log: Log, store: JournalStore, topic: JournalTopic) -> care.RetriedRecord:
@@ -243,3 +255,12 @@ def _shown(dead: DeadRecord) -> care.ShownDead:
         who=dead.who,
         at=show_time(dead.at) if dead.at else None,
     )
+
+
+async def _expired(opened: OpenTopic, ids: Sequence[str], today: date) -> list[str]:
+    """Let the owner of a topic purge those of these journals that have expired; return them. Errors: `NotOwner`; those of the log."""
+    outcomes = await asyncio.gather(*(opened.writer(id).write(ExpireDraft(id, today)) for id in ids), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [id for id, outcome in zip(ids, outcomes, strict=True) if isinstance(outcome, ActionPlaced)]

@@ -371,9 +371,11 @@ class JournalPerformer:
 
     async def trail(self, request: requests.TrailRequest) -> answers.JournalTrail:
         id = request.id
-        return await self.topics_open.reading(
-            request.topic, lambda topic: trail(topic.partition(id), topic.snapshots(id), id, request.limit)
-        )
+
+        def find(topic: OpenTopic) -> answers.JournalTrail:
+            return trail([topic.partitions[number] for number in topic.places(id)], topic.snapshots(id), id, request.limit)
+
+        return await self.topics_open.reading(request.topic, find)
 
     def followed(self, request: requests.FollowJournals) -> AsyncIterator[tuple[str, EventRow, Any]]:
         """The events of a topic with their journals and positions: those that are kept, then those that come."""

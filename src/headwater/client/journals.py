@@ -275,6 +275,11 @@ class TopicJournals:
         request = care.QuarantineRecord(topic=self.name, partition=partition, offset=offset, snapshots=snapshots, why=why, dry_run=dry_run)
         return await self._backend.ask(care_ask.DEAD_QUARANTINE, request)
 
+    async def dead_drop(self, partition: int, offset: int, *, why: str, snapshots: bool = False, dry_run: bool = False) -> care.ShownDead:
+        """`dead_quarantine`, by the name that dead things of every part have for it."""
+        request = care.DropRecord(topic=self.name, partition=partition, offset=offset, snapshots=snapshots, why=why, dry_run=dry_run)
+        return await self._backend.ask(care_ask.DEAD_DROP, request)
+
     async def dead_retry(
         self, partition: int, offset: int, *, why: str = "", snapshots: bool = False, dry_run: bool = False
     ) -> care.RetriedRecord:

@@ -138,6 +138,7 @@ class JournalChanged(msgspec.Struct, frozen=True, kw_only=True):
 class TrailRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record of a journal that the log still keeps. `copied`: the store holds it."""
 
+    partition: Count
     offset: Count
     timestamp: str | int | None
     action: str
@@ -190,7 +191,8 @@ class JournalTrail(msgspec.Struct, frozen=True, kw_only=True):
     """A journal on its way: the newest records that the log keeps, the head in the store, and the head that readers see.
 
     `lag`: records of the partition that are not copied. `rows`: events in the store, from the stored head's life. `snapshots`: as readers
-    find them, without payloads.
+    find them, without payloads. A journal whose topic grew has several partitions: `partition`, `end` and `pointer` are of the newest one,
+    and the rest is of all of them, older records first.
     """
 
     id: str

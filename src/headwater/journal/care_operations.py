@@ -138,6 +138,18 @@ DEAD_QUARANTINE = Operation(
     says="Leave a record out that cannot be decoded: its partition goes on behind it.",
     errors=(*_CHANGES, NotFound, UnknownPartition),
 )
+DEAD_DROP = Operation(
+    part="journal",
+    name="dead_drop",
+    method="POST",
+    path=f"{_RECORD}/drop",
+    request=care.DropRecord,
+    answer=care.ShownDead,
+    role=Role.OPERATOR,
+    changes=True,
+    says="As quarantine, by the name that dead things of every part have for it.",
+    errors=(*_CHANGES, NotFound, UnknownPartition),
+)
 DEAD_RETRY = Operation(
     part="journal",
     name="dead_retry",
@@ -150,4 +162,4 @@ DEAD_RETRY = Operation(
     says="Count a record again that can be decoded by now. The copy of its partition is made anew.",
     errors=(*_CHANGES, NotFound, UnknownPartition, UnreadableRecord),
 )
-CARE = (STATS, FORKS, VERIFY, BASE, REBUILD, EXPIRE, DEAD, DEAD_SHOW, DEAD_QUARANTINE, DEAD_RETRY)
+CARE = (STATS, FORKS, VERIFY, BASE, REBUILD, EXPIRE, DEAD, DEAD_SHOW, DEAD_QUARANTINE, DEAD_DROP, DEAD_RETRY)

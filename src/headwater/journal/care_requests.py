@@ -49,6 +49,10 @@ class QuarantineRecord(DeadPlace, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
 
+class DropRecord(QuarantineRecord, frozen=True, kw_only=True):
+    """As `QuarantineRecord`."""
+
+
 class RetryRecord(DeadPlace, frozen=True, kw_only=True):
     """A record, and why it counts again."""
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import msgspec
 
+SYNCED_MS = 60_000
+"""A node of Cassandra syncs what it has acknowledged after ten seconds (`commitlog_sync_period`), unless it is told otherwise."""
 _EPOCHS = 8  # those of older pointers are asked for by views that were opened before
 
 
 class PartitionNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """`base`: microseconds; a write that follows from the record at an offset has the time base + offset. `begun`: the end of the range
     whose change was begun last. `epochs`: pairs (offset, epoch), the epoch that holds from a pointer on. `clearing`: rows are being
-    removed, and none counts."""
+    removed, and none counts. `moved`: there are journals that have an older place in another partition."""
 
     generation: str
     base: int
     begun: int = -1
     epochs: tuple[tuple[int, int], ...] = ()
     clearing: bool = False
+    moved: bool = False
 
     def epoch(self, offset: int) -> int:
         """The epoch with which the fold goes on behind a pointer."""
@@ -35,6 +38,29 @@ class PartitionNote(msgspec.Struct, frozen=True, omit_defaults=True):
     def unfinished(self, pointer: int) -> int:
         """The end of a range whose change was begun and not finished; -1: there is none."""
         return self.begun if self.begun > pointer + 1 else -1
+
+
+class DurablePointer(msgspec.Struct, frozen=True):
+    """Up to where a partition's copy survives a loss of power of all nodes. `base`: of its note; another one means another copy. `offset`:
+    its pointer when somebody asked, at `at` (milliseconds); `durable`: the one of the time before that."""
+
+    base: int
+    offset: int
+    at: int
+    durable: int = -1
+
+    def asked(self, base: int, offset: int, now: int) -> DurablePointer:
+        """What is known once somebody asks again. What was written a minute ago is synced by then."""
+        if base != self.base:
+            return DurablePointer(base, offset, now)
+        if now - self.at < SYNCED_MS:
+            return self
+        return DurablePointer(base, offset, now, min(self.offset, offset))
+
+
+def durable_key(topic: str, partition: int) -> str:
+    """The key of a partition's `DurablePointer` in the table `setting`."""
+    return f"headwater/durable/{topic}/{partition}"
 
 
 def note_key(topic: str, partition: int) -> str:

@@ -67,8 +67,8 @@ class CassandraRingStore(RingStore):
         return True
 
     def checkpoint(self) -> Pointer:
-        """A quorum has synced what it acknowledged, as far as the nodes' `commitlog_sync` says so."""
-        return self.pointer()
+        """As `CassandraPartitionStore.checkpoint`."""
+        return self._place.checkpoint()
 
     def clear(self, offset: int = -1) -> None:
         """As `CopyStore.clear`. It reads the keys of all rings."""

@@ -68,8 +68,18 @@ class StoredHead(msgspec.Struct, frozen=True):
             )
         if before.offset < 0:
             return None
+        return self._as_before(before)
+
+    def intended(self, pointer: int) -> Head | None:
+        """The head before a Purge was begun from this pointer and hid its events; None: none was."""
+        before = self.before
+        if before is None or before.pointer != pointer or before.offset < 0 or self.head.offset != before.offset:
+            return None
+        return self._as_before(before)
+
+    def _as_before(self, before: Before) -> Head:
         return msgspec.structs.replace(
-            head,
+            self.head,
             partition=before.partition,
             offset=before.offset,
             seq_nr=before.seq_nr,

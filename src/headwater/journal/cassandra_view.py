@@ -53,6 +53,14 @@ class CassandraTables:
             missing = [id for id in missing if id not in found]
         return found
 
+    def topic_ids(self, topic: str) -> Iterator[tuple[int, str, int]]:
+        """The segment, id and partition of each row of `metajournal` under a topic's name, in no order."""
+        segments = [segment for name, segment in self.rows("head_segments") if name == topic]
+        answers = self.requests.all(self.bound("segment_ids", topic, segment) for segment in segments)
+        for segment, rows in zip(segments, answers, strict=True):
+            for id, partition in rows:
+                yield segment, id, partition
+
 
 class CassandraPartitionView(PartitionView):
     """The copy at the pointer that was read first. Errors of its calls: `Conflict` where changes have overtaken it; read again."""
@@ -64,7 +72,7 @@ class CassandraPartitionView(PartitionView):
 
     def head(self, id: str) -> Head | None:
         """The head of a journal whose newest action lies in this partition: a topic that grew may hold others of its id elsewhere."""
-        return self._heads([id]).get(id)
+        return self.heads_of([id]).get(id)
 
     def rows(self, id: str, head: Head, start: int, stop: int | None = None, *, batch: int = 1000) -> Iterator[list[EventRow]]:
         first, last = max(start, head.deleted + 1), min(head.seq_nr, MAX_SEQ_NR if stop is None else stop)
@@ -83,19 +91,20 @@ class CassandraPartitionView(PartitionView):
             yield waiting
 
     def ids(self, after: str | None = None, limit: int = 1000) -> list[str]:
-        ids = self._sorted_ids()
+        ids = self.sorted_ids()
         begin = 0 if after is None else bisect_right(ids, after.encode(), key=lambda pair: pair[0])
         return [id for _, id in ids[begin : begin + limit]]
 
     def heads(self, after: str | None = None, limit: int = 1000) -> list[tuple[str, Head]]:
         found: list[tuple[str, Head]] = []
         while len(found) < limit and (ids := self.ids(after, limit - len(found))):
-            heads = self._heads(ids)
+            heads = self.heads_of(ids)
             found += [(id, heads[id]) for id in ids if id in heads]
             after = ids[-1]
         return found
 
-    def _heads(self, ids: Sequence[str]) -> dict[str, Head]:
+    def heads_of(self, ids: Sequence[str]) -> dict[str, Head]:
+        """The heads of those ids that have one."""
         if self._clearing:
             return {}
         heads: dict[str, Head] = {}
@@ -105,13 +114,14 @@ class CassandraPartitionView(PartitionView):
                 heads[id] = head
         return heads
 
-    def _sorted_ids(self) -> list[tuple[bytes, str]]:
-        """All ids, kept for the view's next page: the table is not sorted by them."""
+    def holds(self, id: str) -> bool:
+        """Whether there is a head of a journal, of whatever moment."""
+        return id in self._tables.heads(self._topic, [id])
+
+    def sorted_ids(self) -> list[tuple[bytes, str]]:
+        """All ids with their bytes, kept for the view's next page: the table is not sorted by them."""
         if self._ids is None:
-            tables = self._tables
-            segments = [segment for topic, segment in tables.rows("head_segments") if topic == self._topic]
-            answers = tables.requests.all(tables.bound("segment_ids", self._topic, segment) for segment in segments)
-            ids = {id for rows in answers for id, partition in rows if partition == self._partition}
+            ids = {id for _, id, partition in self._tables.topic_ids(self._topic) if partition == self._partition}
             self._ids = [] if self._clearing else sorted((id.encode(), id) for id in ids)
         return self._ids
 

@@ -72,4 +72,4 @@ class Pointer(msgspec.Struct, frozen=True, gc=False):
     epoch: int = 0  # with which the fold of the next record begins
     begun: int = -1
     """The end of a range whose change was begun and never finished, of stores without transactions; -1: there is none. Whoever applies
-    goes on with a range that ends there or later; whoever reads folds the log at least up to there."""
+    goes on with a range that ends there; whoever reads folds the log at least up to there."""

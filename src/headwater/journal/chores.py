@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from headwater.core.clock import Clock
 from headwater.core.errors import HeadwaterError
 from headwater.core.units import Duration
+from headwater.journal.claims import has_claims
 from headwater.journal.discovery import Discovery, JournalTopic
 from headwater.journal.expiry import expire_journals
 from headwater.journal.idempotency import KEPT
@@ -71,6 +72,8 @@ class Chores:
     def _expire(self, topic: JournalTopic, today: date) -> None:
         key = expired_setting(topic.name)
         done = f"{topic.generation}/{today.isoformat()}"
+        if has_claims(self._log, topic.name):
+            return  # its owners alone may purge: servers do so, each once a day
         if self._store.setting(key) != done:
             expire_journals(self._log, self._store, topic, today=today)
             self._store.set_setting(key, done)  # a death before this looks once more: what is purged is gone by then

@@ -55,7 +55,8 @@ def expire_journals(
 ) -> list[ExpiredJournal]:
     """Purge the journals of a topic that have expired by `today`; return them, by partition and id.
 
-    `purge`: for a Kafka topic with an owner, which alone may append; without it such a partition is `NotOwner`. On a Kafka topic with other
+    `purge`: for a Kafka topic with an owner, which alone may append; without it such a partition is `NotOwner`. The other partitions are
+    done before that is raised. On a Kafka topic with other
     writers no guard is possible: a record that comes in the moment of the Purge is purged with the rest. Errors: `UnreadableRecord` where
     the tail cannot be read; those of the log and the store.
     """
@@ -63,17 +64,29 @@ def expire_journals(
     control.look()
     found: list[ExpiredJournal] = []
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
+    others: NotOwner | None = None
     for partition in range(topic.partitions):
         looked = _ExpiringPartition(log, topic, partition, control.partition(topic.generation, partition).quarantined)
         looked.gather(store, today, counts)
-        due, done = looked.purge(today, None if dry_run else purge or looked.append)
+        try:
+            due, done = looked.purge(today, None if dry_run else purge or looked.append)
+        except NotOwner as error:
+            others = others or error
+            continue
         found += [
             ExpiredJournal(
                 topic=topic.name, partition=partition, id=id, expire_on=head.expire_on or today, seq_nr=head.seq_nr, purged=id in done
             )
             for id, head in sorted(due.items())
         ]
+    if others is not None:
+        raise others
     return found
+
+
+def has_expired(head: Head, today: date) -> bool:
+    """Whether a journal's day has come."""
+    return head.expire_on is not None and head.expire_on <= today
 
 
 class _ExpiringPartition:
@@ -98,7 +111,7 @@ class _ExpiringPartition:
                 self._stored |= {
                     id: head
                     for id, head in page
-                    if _expired(head, today) and (len(counts) < 2 or places_of(key_of(id), counts) == (self._partition,))
+                    if has_expired(head, today) and (len(counts) < 2 or places_of(key_of(id), counts) == (self._partition,))
                 }
                 after = page[-1][0]
 
@@ -108,7 +121,7 @@ class _ExpiringPartition:
         done: set[str] = set()
         for _ in range(_TIMES if self._stored else 0):
             self._read_on()
-            due = {id: head for id, head in self._now().items() if _expired(head, today)}
+            due = {id: head for id, head in self._now().items() if has_expired(head, today)}
             left = [id for id in due if id not in done]
             if append is None or not left:
                 break
@@ -195,7 +208,3 @@ class _Touched(Exception):
     def __init__(self, ids: set[str]) -> None:
         super().__init__(f"{len(ids)} journals got records meanwhile")
         self.ids = ids
-
-
-def _expired(head: Head, today: date) -> bool:
-    return head.expire_on is not None and head.expire_on <= today

@@ -153,6 +153,17 @@ def applied(fold: HeadFold, stored: Head | None, *, partition: int, generation: 
     )  # fmt: skip
 
 
+def read_range(head: Head, start: int, stop: int | None) -> tuple[int, int]:
+    """The first and the last number that a read from `start` to `stop` may give: none that is deleted, and none above the head's, whatever
+    an Append of another writer holds."""
+    return max(start, head.deleted + 1), head.seq_nr if stop is None else min(stop, head.seq_nr)
+
+
+def with_rows_up_to(stored: Head, head: Head) -> Head:
+    """A stored head for which the store gives its rows up to the number of a newer head: rows above its own may have come before."""
+    return msgspec.structs.replace(stored, seq_nr=head.seq_nr) if stored.seq_nr < head.seq_nr else stored
+
+
 def record_id(generation: str, partition: int, offset: int) -> uuid.UUID:
     """The id of a journal's life, the same in every store and for every split: by the place of the Append that begins it."""
     name = _OID + f"{generation}/{partition}/{offset}".encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Protocol
 
 from headwater.log import Guard
@@ -22,6 +23,9 @@ class JournalLog(Protocol):
     alone: bool
     """Nobody else's records count from the last `prepare` on, so that a guard and a look at the end are not needed."""
 
+    epoch: int
+    """Of the claim under which this process appends; 0 where it needs none."""
+
     def prepare(self) -> bool:
         """Own the partition, where that is needed. True: it is owned anew, and what was known of it may be old. Errors: `NotOwner`."""
 
@@ -36,6 +40,9 @@ class JournalLog(Protocol):
 
     def last_number(self, id: str, end: int) -> int:
         """The last number of a journal below an offset; 0: there is no such journal. Errors: of the log and the store."""
+
+    def expired(self, id: str, today: date, end: int) -> bool:
+        """Whether a journal, as of an offset, has expired by a day. Errors: of the log and the store."""
 
     def sealed_at(self, id: str, seq_nr: int, end: int) -> bool:
         """Whether the event of this number, below an offset, is encrypted. Errors: of the log and the store."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import date
 from functools import partial
 
 from headwater.cluster import OwnedPartition
 from headwater.core.clock import Clock
 from headwater.core.errors import Differs, Fenced, HeadwaterError, OutcomeUnknown
+from headwater.journal.claims import has_claims
 from headwater.journal.counts import note_count, partition_counts
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.entity_keys import EntityKeys
 from headwater.journal.envelope import is_sealed
+from headwater.journal.expiry import has_expired
 from headwater.journal.grown import GrownJournal, GrownRead, journals_of
 from headwater.journal.head import Head
 from headwater.journal.idempotency import KeyIndex
-from headwater.journal.journal_log import ClaimLost, JournalLog
+from headwater.journal.journal_log import ClaimLost
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
 from headwater.journal.partition_writer import PartitionWriter
@@ -45,6 +48,19 @@ class _PartitionLog:
 
     _partition: JournalPartition
 
+    def shown(self, id: str, seq_nr: int, offset: int) -> bool:
+        """Whether reads of a journal give the event of a number from the record at an offset; False also where nothing can be read."""
+        try:
+            rows = JournalRead(self._partition, id, start=seq_nr, stop=seq_nr, end=self._partition.end()).page(1)
+        except HeadwaterError:
+            return False
+        return bool(rows) and (rows[0].partition, rows[0].offset) == (self._partition.number, offset)
+
+    def expired(self, id: str, today: date, end: int) -> bool:
+        """Whether a journal, as of an offset, has expired by a day."""
+        head = self._partition.full_head(id, end)
+        return head is not None and has_expired(head, today)
+
     def sealed_at(self, id: str, seq_nr: int, end: int) -> bool:
         """Whether the event of this number, below an offset, is encrypted."""
         rows = JournalRead(self._partition, id, start=seq_nr, end=end).page(1)
@@ -55,6 +71,7 @@ class PlainJournalLog(_PartitionLog):
     """The log of a partition that needs no claim: on this machine, or shared with others on Kafka."""
 
     alone = False
+    epoch = 0
 
     def __init__(self, partition: JournalPartition, *, exact: bool, part: str) -> None:
         self._partition, self.exact, self._part = partition, exact, part
@@ -102,9 +119,15 @@ class OwnedJournalLog(_PartitionLog):
         self.end, self.read, self.last_number = partition.end, partition.read, partition.last_number
         self._owned: OwnedPartition | None = None
         self._unknown = False
+        self.epoch = 0
 
     def prepare(self) -> bool:
         """Own the partition; claim it again after an append of unknown outcome, so that records under way no longer count."""
+        anew = self._prepare()
+        self.epoch = 0 if self._owned is None else self._owned.writer.epoch
+        return anew
+
+    def _prepare(self) -> bool:
         if self._owned is not None and self._owned.lost:
             self._release()
         if self._owned is not None and self._unknown:
@@ -240,7 +263,7 @@ class OpenTopic:
 
     def _made(self, number: int) -> PartitionWriter:
         name = self.topic.name
-        log: JournalLog
+        log: OwnedJournalLog | PlainJournalLog
         if self._own is not None and self.writers == "owner":
             log = OwnedJournalLog(self.partitions[number], self._own)
         else:
@@ -248,7 +271,8 @@ class OpenTopic:
             log = PlainJournalLog(self.partitions[number], exact=self.writers == "owner", part=part)
         if self.log.engine == "kafka":
             log.last_number = partial(self._last_number, self.partitions[number])
-        keys, largest = KeyIndex(self.log, name, number, now=self._clock.now_ms), self.topic.settings.max_record
+        claimed, largest = has_claims(self.log, self.topic), self.topic.settings.max_record
+        keys = KeyIndex(self.log, name, number, now=self._clock.now_ms, claimed=claimed, shown=log.shown)
         sealing = PartitionSealing(
             self.cipher, log, partition=number, mine=lambda id: self.place(id) == number, clock=self._clock, by=self.by, max_record=largest
         )

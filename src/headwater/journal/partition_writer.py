@@ -29,6 +29,7 @@ from headwater.journal.write import (
     DeleteDraft,
     Draft,
     EraseDraft,
+    ExpireDraft,
     MarkDraft,
     Outcome,
     PurgeDraft,
@@ -341,7 +342,7 @@ class PartitionWriter(CommitThread[_Call]):
 
     def _number_other(
         self,
-        draft: DeleteDraft | PurgeDraft | EraseDraft | MarkDraft,
+        draft: DeleteDraft | PurgeDraft | ExpireDraft | EraseDraft | MarkDraft,
         index: int,
         records: list[Record],
         placed: list[_Place],
@@ -364,6 +365,8 @@ class PartitionWriter(CommitThread[_Call]):
             last = last or 1  # a Purge also where nothing is seen: a record of unknown outcome may come back with the next append
         if not last:
             changed.setdefault(id, 0)  # where another process creates it meanwhile, this is to be looked at again
+            return
+        if type(draft) is ExpireDraft and (id in changed or not self._log.expired(id, draft.today, known)):
             return
         if type(draft) is DeleteDraft:
             to = min(draft.to, last)
@@ -389,5 +392,5 @@ class PartitionWriter(CommitThread[_Call]):
             if under_way[0] != condition.digest:
                 raise key_reused(draft.id, condition.key)
             return under_way[1]
-        found = self._keys.answer(draft.id, condition.key, condition.digest, known)
+        found = self._keys.answer(draft.id, condition.key, condition.digest, known, self._log.epoch)
         return None if found is None else Appended(found.first, found.last, self._partition, found.offset, True)

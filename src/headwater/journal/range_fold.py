@@ -69,9 +69,11 @@ def fold_batches(
     epoch: int = 0,
     skip: Container[int] = (),
     claimed: bool = True,
+    bodies: bool = True,
 ) -> FoldedRange:
-    """As `fold_range`, from what `Log.scan(topic, partition, start, end)` yields. Batches are freed one by one."""
-    fold = _RangeFold(partition, epochs_from(epoch, claimed=claimed), skip)
+    """As `fold_range`, from what `Log.scan(topic, partition, start, end)` yields. Batches are freed one by one. `bodies`: False where only
+    heads are needed: events are decoded, and not kept."""
+    fold = _RangeFold(partition, epochs_from(epoch, claimed=claimed), skip, bodies=bodies)
     poison = None
     for batch in batches:
         for at in range(0, len(batch), _SLICE):
@@ -117,7 +119,8 @@ class _JournalFold:
 class _RangeFold:
     """The folds of a range's journals, by their keys."""
 
-    def __init__(self, partition: int, epochs: Epochs, skip: Container[int]) -> None:
+    def __init__(self, partition: int, epochs: Epochs, skip: Container[int], *, bodies: bool = True) -> None:
+        self._bodies = bodies
         self._partition, self._skip = partition, skip
         self._epochs = epochs
         self._journals: dict[bytes, _JournalFold] = {}
@@ -199,7 +202,8 @@ class _RangeFold:
                 journal.seq_nr = action.last
             journal.expire_after, journal.appended = expire_after, timestamp
             journal.offset, journal.timestamp = offset, timestamp
-            journal.rows += rows
+            if self._bodies:
+                journal.rows += rows
         elif type(action) is Delete:
             self._journal(key).delete(action.to, offset, timestamp)
         elif type(action) is Purge:

@@ -11,13 +11,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from itertools import chain, islice, pairwise
 
-import msgspec
-
 from headwater.core.errors import Conflict, Erased, OffsetGone
 from headwater.journal.actions import AppendPlace
 from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR
-from headwater.journal.head import Head
+from headwater.journal.head import Head, read_range, with_rows_up_to
 from headwater.journal.merge import distinct, each_once, merged
 from headwater.journal.partition import AGAIN, Joined, JournalPartition, event_rows
 from headwater.journal.store import PartitionView
@@ -114,8 +112,7 @@ class JournalRead:
             if not self._same_life(joined):
                 return []
             assert head is not None
-            self._next = max(self._next, head.deleted + 1)
-            self._last = head.seq_nr if self._stop is None else min(self._stop, head.seq_nr)
+            self._next, self._last = read_range(head, self._next, self._stop)
             if self._next > self._last:
                 self._over = True
                 return []
@@ -123,10 +120,8 @@ class JournalRead:
                 return self._stored(view, head, [], in_order=True, most=most)
             appends = self._appends(joined)
             stored = None if joined.fold.purged >= 0 else joined.stored
-            if stored is not None and stored.seq_nr < head.seq_nr:  # so that the store gives its rows up to there
-                seq_nr, stored = stored.seq_nr, msgspec.structs.replace(stored, seq_nr=head.seq_nr)
-            else:
-                seq_nr = head.seq_nr
+            seq_nr = head.seq_nr if stored is None else min(stored.seq_nr, head.seq_nr)
+            stored = None if stored is None else with_rows_up_to(stored, head)
             ascending = not self._scattered and _ascending(appends)
             behind = stored is None or view is None or (self._next > seq_nr and not self._rows_left(view, stored))
             if behind and ascending:

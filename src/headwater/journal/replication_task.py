@@ -152,7 +152,7 @@ class _Copying:
         """Fold and apply the next records. False: the pointer is not where it was."""
         task, start, begun = self._task, self.pointer.offset + 1, self.pointer.begun
         try:
-            # A change that was begun and never finished is finished as it is: the store takes no shorter one.
+            # A change that was begun and never finished is finished as it is: the store takes no other one.
             folded = self._fold(start, begun) if begun > start else self._fold(start, min(task.end, start + self._records), self._bytes)
         except OffsetGone as error:
             raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error

@@ -136,18 +136,19 @@ def show_head(id: str, head: Head) -> ShownHead:
     )
 
 
-def show_trail_record(record: Record, pointer: int) -> TrailRecord | None:
+def show_trail_record(record: Record, pointer: int, partition: int) -> TrailRecord | None:
     """A record of a journal as its trail shows it; None for what readers pass over."""
     offset = record.offset or 0
     time, copied = show_time(record.timestamp), offset <= pointer
     try:
         found = read_record(record)
     except UnreadableRecord as error:
-        return TrailRecord(offset=offset, timestamp=time, action="unreadable", copied=copied, problem=error.message)
+        return TrailRecord(partition=partition, offset=offset, timestamp=time, action="unreadable", copied=copied, problem=error.message)
     if found is None:
         return None
     action = found.action
     return TrailRecord(
+        partition=partition,
         offset=offset,
         timestamp=time,
         action=type(action).__name__.lower(),

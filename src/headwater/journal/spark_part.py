@@ -28,7 +28,7 @@ class EventChoice(msgspec.Struct, frozen=True):
 
 class PartitionPart(msgspec.Struct, frozen=True):
     """What one task reads: a partition up to `end`. `store`: where its copy is; `keys`: where the keys of its events are. `skip`: offsets
-    of quarantined records."""
+    of quarantined records. `counts`: the numbers of partitions that the topic has had, for a part that is one journal."""
 
     topic: str
     partition: int
@@ -38,6 +38,7 @@ class PartitionPart(msgspec.Struct, frozen=True):
     keys: KeyAddress
     skip: tuple[int, ...] = ()
     duplicates: Duplicates = "first"
+    counts: tuple[int, ...] = ()
 
 
 class EventOpener:

@@ -122,7 +122,8 @@ class CopyStore(ABC):
 
     @abstractmethod
     def checkpoint(self) -> Pointer:
-        """Make everything applied so far survive a loss of power; return the pointer up to which that holds. Only then may the log go."""
+        """Make what is applied survive a loss of power, as far as the store can be told to; return the pointer up to which that holds,
+        which may be an earlier one. Only then may the log go."""
 
     @abstractmethod
     def clear(self, offset: int = -1) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from headwater.journal.answers import JournalTrail, TrailRecord
+from headwater.journal.grown import GrownJournal
 from headwater.journal.head import Head
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
@@ -14,35 +16,49 @@ from headwater.journal.snapshot import SnapshotCriteria
 from headwater.journal.snapshot_partition import SnapshotPartition
 from headwater.journal.snapshot_shown import show_snapshot
 from headwater.journal.store import PartitionView
+from headwater.log.record import Bounds
 from headwater.log.search import records_with_key
 
 _SEARCHED = 1_000_000  # records of the log's end that are searched
 
 
-def trail(partition: JournalPartition, snapshots: SnapshotPartition, id: str, limit: int) -> JournalTrail:
-    """Errors: those of reads."""
-    bounds = partition.bounds()
-    name, number, key = partition.topic.name, partition.number, key_of(id)
-    pointer, stored, rows = partition.viewed(partial(_copied, id))
-    newest: deque[TrailRecord] = deque(maxlen=limit)
-    at = max(bounds.start, bounds.end - _SEARCHED)
-    while at < bounds.end:
-        records, at = records_with_key(partition.log, name, number, at, bounds.end, key, limit=1000)
-        newest.extend(shown for record in records if (shown := show_trail_record(record, pointer)) is not None)
-    head = partition.full_head(id, bounds.end)
+def trail(partitions: Sequence[JournalPartition], snapshots: SnapshotPartition, id: str, limit: int) -> JournalTrail:
+    """`partitions`: the places of the journal, older ones first (`headwater.journal.grown`). Errors: those of reads."""
+    newest, grown = partitions[-1], GrownJournal(partitions, id) if len(partitions) > 1 else None
+    records: deque[TrailRecord] = deque(maxlen=limit)
+    lag = rows = 0
+    for partition in partitions:
+        bounds = partition.bounds()
+        pointer, stored, copied = partition.viewed(partial(_copied, id))
+        records.extend(_records(partition, key_of(id), pointer, bounds))
+        lag, rows = lag + max(0, bounds.end - pointer - 1), rows + copied
+    if grown is None:
+        head = newest.full_head(id, bounds.end)
+    else:
+        stored, head = grown.head(None), grown.head(bounds.end)
     return JournalTrail(
         id=id,
-        topic=name,
-        partition=number,
+        topic=newest.topic.name,
+        partition=newest.number,
         end=bounds.end,
         pointer=pointer,
-        lag=max(0, bounds.end - pointer - 1),
+        lag=lag,
         stored=None if stored is None else show_head(id, stored),
         head=None if head is None else show_head(id, head),
         rows=rows,
-        records=list(newest),
+        records=list(records),
         snapshots=[show_snapshot(one) for one in snapshots.find(id, SnapshotCriteria())],
     )
+
+
+def _records(partition: JournalPartition, key: bytes, pointer: int, bounds: Bounds) -> Iterator[TrailRecord]:
+    """The records of a journal among the newest ones of a partition."""
+    at = max(bounds.start, bounds.end - _SEARCHED)
+    while at < bounds.end:
+        records, at = records_with_key(partition.log, partition.topic.name, partition.number, at, bounds.end, key, limit=1000)
+        for record in records:
+            if (shown := show_trail_record(record, pointer, partition.number)) is not None:
+                yield shown
 
 
 def _copied(id: str, view: PartitionView | None) -> tuple[int, Head | None, int]:

@@ -239,7 +239,7 @@ def _compared(start: PartitionVerification, wanted: PartitionView, view: Partiti
                     start, journals=journals, rows=rows, difference=f"Journal {id!r}, event {number}: {says:.1000}."
                 )
             rows += 1
-    difference = _moved_difference(wanted, view) if not one_row else ""
+    difference = _moved_difference(wanted, view)
     return msgspec.structs.replace(start, journals=journals, rows=rows, difference=difference)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import date
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +45,13 @@ class PurgeDraft(NamedTuple):
     id: str
 
 
+class ExpireDraft(NamedTuple):
+    """Remove a journal if it has expired by `today`, and no call before this one has changed it."""
+
+    id: str
+    today: date
+
+
 class EraseDraft(NamedTuple):
     """Remove a journal, and destroy its keys. `who`, `why`: for the audit."""
 
@@ -59,7 +67,7 @@ class MarkDraft(NamedTuple):
     mark: str
 
 
-Draft = PlainDraft | AppendDraft | DeleteDraft | PurgeDraft | EraseDraft | MarkDraft
+Draft = PlainDraft | AppendDraft | DeleteDraft | PurgeDraft | ExpireDraft | EraseDraft | MarkDraft
 
 
 class Condition(NamedTuple):

@@ -21,6 +21,7 @@ from headwater.journal.loop import LOOK
 from headwater.journal.names import is_journal_topic
 from headwater.journal.replicator_process import order
 from headwater.journal.settings import JOURNAL_SECTION
+from headwater.server.journal_expiry import OwnerExpiry
 
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds before a restart, by the number of early deaths
 _LIVED = 10.0  # seconds of life after which a dead one is started again at once
@@ -28,10 +29,12 @@ _PATIENCE = 10.0  # seconds between SIGTERM and SIGKILL: a change under way ends
 
 
 _children: WeakKeyDictionary[JournalPerformer, ReplicatorChild] = WeakKeyDictionary()
+_expiries: WeakKeyDictionary[JournalPerformer, OwnerExpiry] = WeakKeyDictionary()
 
 
 async def opens(performer: JournalPerformer, log: LocalLog) -> None:
-    """Start a replicator for the server's directory, as soon as that has a topic of journals."""
+    """Start a replicator for the server's directory, as soon as that has a topic of journals, and the daily expiry of what the server
+    owns."""
     settings = msgspec.structs.replace(performer.settings, data=performer.settings.data.absolute())
     prefixes = JOURNAL_SECTION.of(settings).prefixes
 
@@ -43,10 +46,15 @@ async def opens(performer: JournalPerformer, log: LocalLog) -> None:
 
     child = _children[performer] = ReplicatorChild(settings, needed=needed)
     child.start()
+    expiry = _expiries[performer] = OwnerExpiry(performer)
+    expiry.start()
 
 
 async def closes(performer: JournalPerformer, log: LocalLog) -> None:
     """End the replicator, and finish the calls under way."""
+    expiry = _expiries.pop(performer, None)
+    if expiry is not None:
+        await expiry.end()
     child = _children.pop(performer, None)
     if child is not None:
         await child.end()

@@ -109,7 +109,7 @@ class JournalStoreContract(JournalStoreActions, JournalStoreSplits, RingContract
         copy.apply(history.change(epoch=2))
         other = partition(another(), history.topic)
         assert digest_of(other) == digest_of(copy)
-        assert copy.checkpoint().offset == 0
+        assert copy.checkpoint().offset in (-1, 0)  # a store that syncs by itself says so later
         assert other.pointer().epoch == 2
 
     def test_topics_are_those_with_a_pointer(self, store: JournalStore, topic: str) -> None:

@@ -251,7 +251,9 @@ class JournalWalk:
         if not self._truncates:
             return
         number = self._random.randrange(2)
-        durable = self._copy(number).checkpoint().offset
+        copy = self._copy(number)
+        copy.checkpoint()
+        durable = copy.pointer().offset  # no power is cut here
         if durable >= 0:
             start = self._random.randint(0, durable + 1)
             self._log.delete_before(self.topic.name, number, start, part=PART)

@@ -12,7 +12,7 @@ def test_they_belong_to_the_part() -> None:
 
 def test_what_changes_something_needs_an_operator_and_has_a_dry_run() -> None:
     changing = [operation for operation in CARE if operation.changes]
-    assert {operation.name for operation in changing} == {"base", "rebuild", "expire", "dead_quarantine", "dead_retry"}
+    assert {operation.name for operation in changing} == {"base", "rebuild", "expire", "dead_quarantine", "dead_drop", "dead_retry"}
     for operation in changing:
         assert operation.role is Role.OPERATOR
         assert "dry_run" in operation.request.__struct_fields__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from headwater.journal.cassandra_note import PartitionNote, decode_note, encode_note, note_key
+from headwater.journal.cassandra_note import SYNCED_MS, DurablePointer, PartitionNote, decode_note, encode_note, note_key
 
 NOTE = PartitionNote("g1", 1_000)
 
@@ -46,3 +46,13 @@ def test_a_change_is_unfinished_until_the_pointer_is_at_its_end() -> None:
 
 def test_keys_are_apart() -> None:
     assert note_key("journal-a", 1) == "headwater/partition/journal-a/1"
+
+
+def test_a_pointer_is_durable_once_somebody_asks_again_a_minute_later() -> None:
+    first = DurablePointer(5, 10, 1000)
+    assert first.asked(5, 20, 1000 + SYNCED_MS - 1) is first
+    second = first.asked(5, 20, 1000 + SYNCED_MS)
+    assert (second.offset, second.durable) == (20, 10)
+    assert second.asked(5, 30, second.at + SYNCED_MS).durable == 20
+    assert second.asked(5, 15, second.at + SYNCED_MS).durable == 15  # the nodes have lost what they acknowledged
+    assert second.asked(6, 30, second.at + SYNCED_MS).durable == -1  # another copy

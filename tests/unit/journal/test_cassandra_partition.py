@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.unit.journal.cassandra_tables import RecordingTables
 
 from headwater.core.errors import Conflict, Damaged
-from headwater.journal.cassandra_note import PartitionNote, decode_note, encode_note, note_key
+from headwater.journal.cassandra_moved import moved_topic
+from headwater.journal.cassandra_note import PartitionNote, decode_note, durable_key, encode_note, note_key
 from headwater.journal.cassandra_partition import CassandraPartitionStore
+from headwater.journal.cassandra_rows import BEFORE, before_of
 from headwater.journal.cassandra_view import HEAD_SEGMENTS
 from headwater.journal.change import PartitionChange
+from headwater.journal.head import Head
+from headwater.journal.places import places_of
 from headwater.journal.store import head_segment
 from headwater.testing.clock import ManualClock
 from headwater.testing.journal_store_ground import History
@@ -34,8 +39,12 @@ def copy_of(tables: RecordingTables, clock: ManualClock | None = None) -> Cassan
     return CassandraPartitionStore("t", 0, "g1", tables, clock=clock or ManualClock(), segment_size=3)
 
 
-def stored_head(tables: RecordingTables, seq_nr: int, delete_to: int | None = None) -> None:
-    columns = (0, 1, 3, seq_nr, delete_to, 0, 0, None, None, None, None, None)
+def head_at(seq_nr: int, delete_to: int) -> Head:
+    return Head(partition=0, offset=1, segment_size=3, seq_nr=seq_nr, delete_to=delete_to, created=0, updated=0)
+
+
+def stored_head(tables: RecordingTables, seq_nr: int, delete_to: int | None = None, *, properties: dict[str, str] | None = None) -> None:
+    columns = (0, 1, 3, seq_nr, delete_to, 0, 0, None, None, None, None, properties)
     tables.answers[("head", ("t", SEGMENT, "a"))] = [columns]
 
 
@@ -82,9 +91,21 @@ def test_purge_hides_then_removes_segments_then_the_head(tables: RecordingTables
     records.purge("a")
     assert copy_of(tables).apply(records.change(2))
     assert tables.steps() == [["set_note"], ["intend_purge"], ["delete_segment"] * 4, ["delete_head"], ["move_pointer"]]
-    assert tables.written[1] == [("intend_purge", BASE + 2, 7, 7, "t", SEGMENT, "a")]
+    [[name, time, delete_to, seq_nr, key, before, *place]] = tables.written[1]
+    assert (name, time, delete_to, seq_nr, key, place) == ("intend_purge", BASE + 2, 7, 7, BEFORE, ["t", SEGMENT, "a"])
+    assert before == before_of(1, head_at(7, 4))
     assert [write[4] for write in tables.written[2]] == [0, 1, 2, 3]  # one more on either side
     assert tables.written[3] == [("delete_head", BASE + 2, "t", SEGMENT, "a")]
+
+
+def test_a_purge_whose_process_died_removes_every_segment(tables: RecordingTables) -> None:
+    at(tables, 1, begun=3)
+    stored_head(tables, 16, 16, properties={BEFORE: before_of(1, head_at(16, 4))})
+    records = history(2)
+    records.purge("a")
+    assert copy_of(tables).apply(records.change(2))
+    assert tables.written[1][0][5] == before_of(1, head_at(16, 4))  # the same again
+    assert [write[4] for write in tables.written[2]] == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_a_life_that_begins_anew_is_written_behind_the_purge(tables: RecordingTables) -> None:
@@ -142,13 +163,14 @@ def test_a_clock_behind_that_of_the_earlier_writer_does_not_lose_writes(tables: 
     assert tables.written[-1][0][1] > written
 
 
-def test_a_range_that_was_begun_is_finished_by_one_that_ends_there_or_later(tables: RecordingTables) -> None:
+def test_a_range_that_was_begun_is_finished_by_one_that_ends_there(tables: RecordingTables) -> None:
     at(tables, 1, begun=6)
     copy = copy_of(tables)
     assert copy.pointer().begun == 6
-    with pytest.raises(Conflict, match=r"up to offset 5 was begun") as refused:
-        copy.apply(PartitionChange("t", 0, "g1", 2, 5))
-    assert "from 2 to 6" in refused.value.hint
+    for end in (5, 7):
+        with pytest.raises(Conflict, match=r"up to offset 5 was begun") as refused:
+            copy.apply(PartitionChange("t", 0, "g1", 2, end))
+        assert "from 2 to 6" in refused.value.hint
     assert tables.written == []
     assert copy.apply(PartitionChange("t", 0, "g1", 2, 6))
 
@@ -185,3 +207,49 @@ def test_a_damaged_note_is_named(tables: RecordingTables) -> None:
     tables.answers[("setting", (KEY,))] = [("{",)]
     with pytest.raises(Damaged, match="t/0"):
         copy_of(tables).pointer()
+
+
+def test_a_journal_that_moved_here_is_written_under_a_name_of_its_own(tables: RecordingTables) -> None:
+    counts = (2, 4)
+    id = next(name for name in map(str, range(100)) if places_of(name.encode(), counts) == (0, 2))
+    stays = next(name for name in map(str, range(100)) if places_of(name.encode(), counts) == (1,))
+    tables.answers[("pointer", ("t", 2))] = [(1, 5, 6, 7)]
+    tables.answers[("setting", (note_key("t", 2),))] = [(encode_note(PartitionNote("g1", BASE)),)]
+    records = History("t", 2)
+    records.mark("x")
+    records.mark("x")
+    records.append(id, 3)
+    records.append(stays, 1)
+    copy = CassandraPartitionStore("t", 2, "g1", tables, clock=ManualClock(), segment_size=3)
+    assert copy.apply(msgspec.structs.replace(records.change(2), counts=counts))
+    assert decode_note(tables.written[0][0][2]).moved
+    inserted = {(write[1], write[3]) for step in tables.written for write in step if write[0] == "insert_head"}
+    assert (moved_topic("t", 2), id) in inserted
+    assert ("t", id) not in inserted
+    assert ("t", stays) in inserted
+    assert [write[3] for step in tables.written for write in step if write[0] == "set_fold"] == [id]
+
+
+def test_what_nodes_have_acknowledged_is_durable_one_turn_later(tables: RecordingTables) -> None:
+    clock = ManualClock(wakes=False)
+    copy = copy_of(tables, clock)
+    assert copy.checkpoint().offset == -1
+    key = durable_key("t", 0)
+
+    def kept() -> None:
+        [(_, _, value, _, _)] = [asked for asked in tables.asked[-1:] if asked[:2] == ("set_setting", key)]
+        tables.answers[("setting", (key,))] = [(value,)]
+
+    at(tables, 5)
+    assert copy.checkpoint().offset == -1
+    kept()
+    at(tables, 9)
+    clock.advance(59)
+    assert copy.checkpoint().offset == -1
+    clock.advance(1)
+    assert copy.checkpoint().offset == 5
+    kept()
+    clock.advance(60)
+    assert copy.checkpoint().offset == 9
+    tables.answers[("setting", (key,))] = [("{",)]
+    assert copy.checkpoint().offset == -1

@@ -11,9 +11,10 @@ from tests.unit.journal.partitions import TOPIC, Ground
 from headwater.cluster import OwnedPartition
 from headwater.core.clock import SystemClock
 from headwater.core.errors import BadInput, Fenced, NotOwner, OutcomeUnknown
+from headwater.journal.action import Purge
 from headwater.journal.append_draft import plain_draft
 from headwater.journal.idempotency import KeyIndex
-from headwater.journal.open_topic import OpenTopic, OwnedJournalLog
+from headwater.journal.open_topic import OpenTopic, OwnedJournalLog, PlainJournalLog
 from headwater.journal.partition_writer import PartitionWriter
 from headwater.journal.settings import JournalSettings
 from headwater.journal.sqlite import SqliteJournalStore
@@ -44,6 +45,8 @@ async def test_journals_have_their_partition_and_its_writer(tmp_path: Path) -> N
 
 class FakeWriter:
     """A Writer of which the next append fails as a test says."""
+
+    epoch = 0
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -110,4 +113,21 @@ async def test_a_partition_is_owned_and_claimed_again_after_what_is_not_known(tm
         await append()
     assert owned[2].released == 1
     await writer.aclose()
+    ground.close()
+
+
+def test_a_record_is_shown_while_reads_give_its_event(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    log = PlainJournalLog(ground.partition, exact=True, part=PART)
+    offset = ground.append("a", 1, 2)
+    assert [log.shown("a", 1, offset), log.shown("a", 1, offset + 1), log.shown("a", 3, offset), log.shown("b", 1, offset)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    ground.put("a", Purge())
+    assert not log.shown("a", 1, offset)
+    ground.log.delete_before(TOPIC, 0, 1, part=PART)
+    assert not log.shown("a", 1, offset)  # nothing can be read
     ground.close()

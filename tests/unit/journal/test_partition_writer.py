@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from headwater.journal.open_topic import PlainJournalLog
 from headwater.journal.partition_writer import PartitionWriter
 from headwater.journal.topics import PART
 from headwater.journal.wire import read_record
-from headwater.journal.write import ActionPlaced, Appended, Condition, DeleteDraft, MarkDraft, PurgeDraft
+from headwater.journal.write import ActionPlaced, Appended, Condition, DeleteDraft, ExpireDraft, MarkDraft, PurgeDraft
 from headwater.log import Guard
 from headwater.log.record import Record
 
@@ -115,6 +116,27 @@ async def test_another_process_s_purge_counts(writer: PartitionWriter, log: Log,
     log.before = [lambda: ground.put("a", Purge())]
     assert await writer.write(DeleteDraft("a", 9)) is None
     assert ground.numbers("a") == []
+
+
+async def test_a_journal_is_purged_only_if_it_has_expired(writer: PartitionWriter, log: Log, ground: Ground) -> None:
+    today = datetime.now(UTC).date()
+    ground.append("old", 1, expire_after=1)
+    ground.append("kept", 1)
+    ground.append("raced", 1, expire_after=1)
+    ground.copy()
+    ground.append("old", 2, expire_after=1)
+    assert await writer.write(ExpireDraft("old", today - timedelta(days=1))) is None
+    assert await writer.write(ExpireDraft("kept", today)) is None
+    assert await writer.write(ExpireDraft("none", today)) is None
+    assert isinstance(await writer.write(ExpireDraft("old", today)), ActionPlaced)
+    log.before = [lambda: ground.append("raced", 2)]
+    assert await writer.write(ExpireDraft("raced", today)) is None
+    blocks = writer.write(plain_draft("z", 1))
+    ground.append("again", 1, expire_after=1)
+    both = [writer.write(plain_draft("again", 1)), writer.write(ExpireDraft("again", today))]
+    await blocks
+    assert [type(outcome) for outcome in await asyncio.gather(*both)] == [Appended, type(None)]
+    assert [ground.numbers(id) for id in ("old", "kept", "raced", "again")] == [[], [1], [1, 2], [1, 2]]
 
 
 async def test_given_numbers_wait_for_nobody(writer: PartitionWriter, log: Log, ground: Ground) -> None:

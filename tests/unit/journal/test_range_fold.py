@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Container, Sequence
 from functools import reduce
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -22,6 +24,7 @@ from headwater.journal.head import EMPTY, Head, HeadFold, applied, fold_of
 from headwater.journal.range_fold import FoldedRange, fold_batches, fold_range
 from headwater.journal.wire import write_action, write_record
 from headwater.log.arrow import SCHEMA
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.epochs import CLAIM, EPOCH, epoch_at, mark
 from headwater.log.layout import encode_headers
 from headwater.log.record import Record
@@ -255,3 +258,13 @@ def test_a_folded_range_travels_between_processes() -> None:
     back = pickle.loads(pickle.dumps(found))
     assert back.change == found.change
     assert back.poison.offset == 2
+
+
+def test_heads_alone_keep_no_events(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("t")
+        log.append("t", 0, [msgspec.structs.replace(log_record(Step("alice", Append(1, 1)), 0), offset=None)])
+        place: dict[str, Any] = {"topic": "t", "partition": 0, "generation": "g", "start": 0, "end": 1, "claimed": False}
+        whole, heads = (fold_batches(**place, batches=log.scan("t", 0, 0), bodies=bodies).change.journals[0] for bodies in (True, False))
+    assert whole.fold == heads.fold
+    assert (len(whole.rows), heads.rows) == (1, ())

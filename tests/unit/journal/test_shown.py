@@ -48,13 +48,13 @@ def test_records_of_a_trail() -> None:
         made = write_record("a", action, value=b"x" if isinstance(action, Append) else None)
         return msgspec.structs.replace(made, offset=offset, timestamp=0)
 
-    shown = [show_trail_record(record(action, at), 1) for at, action in enumerate((Append(1, 2), Delete(3), Purge(), Mark("m")))]
+    shown = [show_trail_record(record(action, at), 1, 7) for at, action in enumerate((Append(1, 2), Delete(3), Purge(), Mark("m")))]
     told = [(one.action, one.copied, one.first, one.last, one.to, one.mark) for one in shown if one is not None]
     assert told == [
         ("append", True, 1, 2, None, None), ("delete", True, None, None, 3, None),
         ("purge", False, None, None, None, None), ("mark", False, None, None, None, "m"),
     ]  # fmt: skip
-    bad = show_trail_record(Record(b"a", None, ((RESERVED, b"{"),), 0, offset=5), 9)
+    bad = show_trail_record(Record(b"a", None, ((RESERVED, b"{"),), 0, offset=5), 9, 7)
     assert bad is not None
     assert (bad.action, bool(bad.problem)) == ("unreadable", True)
-    assert show_trail_record(Record(b"a", None, (), 0, offset=5), 9) is None
+    assert show_trail_record(Record(b"a", None, (), 0, offset=5), 9, 7) is None

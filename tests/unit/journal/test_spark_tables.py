@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -16,7 +18,12 @@ from headwater.journal.action import Append, Delete, Events, Mark, PayloadMetada
 from headwater.journal.control import ControlLog, Quarantine
 from headwater.journal.event import NumberedEvent, Payload, PayloadKind
 from headwater.journal.event_bodies import encode_events
+from headwater.journal.partition import JournalPartition
+from headwater.journal.places import places_of
 from headwater.journal.range_fold import fold_batches
+from headwater.journal.read import JournalRead
+from headwater.journal.replication_task import PartitionTask, copy_partition
+from headwater.journal.settings import JournalSettings
 from headwater.journal.spark_tables import OPTIONS, JournalActions, JournalEvents, JournalHeads, journal_table
 from headwater.journal.store_address import open_store, store_address_of
 from headwater.journal.wire import write_record
@@ -166,6 +173,36 @@ def test_events_are_the_same_whatever_is_copied(ground: Ground, copied: int) -> 
     assert heads["alice"]["created"] == NOW
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_table_has_what_reads_give(ground: Ground, seed: int) -> None:
+    """Also where other writers give the events of an Append in any order, above the number that its head names."""
+    random = Random(seed)
+    records: list[Record] = []
+    for _ in range(random.randrange(1, 14)):
+        id, kind, first = random.choice("ab"), random.random(), random.randrange(1, 8)
+        if kind < 0.7:
+            body = [first] if kind < 0.3 else random.sample(range(1, 12), random.randrange(1, 4))
+            events = [NumberedEvent(number, Payload(PayloadKind.JSON, b"%d" % len(records))) for number in body]
+            payload_type, value = encode_events(events)
+            records.append(write_record(id, Append(body[0], body[-1] if body[-1] >= body[0] else body[0], payload_type), value=value))
+        else:
+            records.append(write_record(id, random.choice([Delete(first), Delete(first), Purge(), Mark("m")])))
+    ground.write(*records)
+    copied = random.randrange(len(records) + 1)
+    if copied:
+        ground.copy(copied)
+    with open_store(ground.address) as store:
+        partition = JournalPartition(ground.log, lambda: store, ground.log.topic(TOPIC), 0, settings=JournalSettings())
+        for id in "ab":
+            wanted = [(row.seq_nr, row.offset) for row in JournalRead(partition, id, end=len(records)).page()]
+            for options in ({}, {"id": id}):
+                found = [(row["seq_nr"], row["offset"]) for row in ground.read(**options) if row["id"] == id]
+                assert found == wanted, (options, records, copied)
+            head = partition.full_head(id, len(records))
+            for options in ({"view": "heads"}, {"view": "heads", "id": id}):
+                assert [row["seq_nr"] for row in ground.read(**options) if row["id"] == id] == ([] if head is None else [head.last])
+
+
 def test_options_choose_a_journal_and_events(ground: Ground) -> None:
     _history(ground)
     assert [row["seq_nr"] for row in ground.read(id="alice")] == [2, 3]
@@ -177,22 +214,6 @@ def test_options_choose_a_journal_and_events(ground: Ground) -> None:
     assert [row["action"] for row in ground.read(id="carol", view="actions")] == ["append", "purge"]
 
 
-def test_actions_are_the_records(ground: Ground) -> None:
-    _history(ground)
-    rows = ground.read(view="actions")
-    said = [(row["action"], row["first"], row["last"], row["to"], row["mark"]) for row in rows[:5]]
-    assert said == [
-        ("append", 1, 2, None, None),
-        ("append", 1, 1, None, None),
-        ("mark", None, None, None, "m"),
-        ("append", 3, 3, None, None),
-        ("delete", None, None, 1, None),
-    ]
-    assert [row["offset"] for row in rows] == list(range(8))
-    ground.write(Record(b"eve", b"", (("journal.action", b"{"),)))
-    assert (ground.read(view="actions")[-1]["action"], bool(ground.read(view="actions")[-1]["problem"])) == ("unreadable", True)
-
-
 def test_an_unreadable_record_fails_the_read_until_it_is_quarantined(ground: Ground) -> None:
     _history(ground)
     ground.write(Record(b"eve", b"", (("journal.action", b"{"),)), append("frank", 1, "1"))
@@ -200,6 +221,46 @@ def test_an_unreadable_record_fails_the_read_until_it_is_quarantined(ground: Gro
         ground.read()
     ControlLog(ground.log, TOPIC).append(Quarantine(generation=ground.generation, partition=0, offset=8, error="x", why="y"))
     assert [row["id"] for row in ground.read(id="frank")] == ["frank"]
+
+
+def test_a_record_of_another_journal_keeps_nobody_from_reading_one(ground: Ground) -> None:
+    _history(ground)
+    ground.write(Record(b"eve", b"", (("journal.action", b"{"),)))
+    assert [row["seq_nr"] for row in ground.read(id="alice")] == [2, 3]
+    assert [row["seq_nr"] for row in ground.read(id="alice", view="heads")] == [3]
+    with pytest.raises(UnreadableRecord):
+        ground.read(id="eve")
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_journal_of_a_topic_that_grew_is_read_in_each_of_its_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    counts = (2, 4)
+    id = next(name for name in map(str, range(100)) if len(places_of(name.encode(), counts)) == 2)
+    old, new = places_of(id.encode(), counts)
+    with EmbeddedLog(tmp_path / "data", clock=ManualClock()) as log:
+        generation = log.create_topic(TOPIC, partitions=4, part="journal").generation
+        log.append(TOPIC, old, [append(id, 1, "1", "2"), append(id, 3, "3")], part="journal")
+        log.append(TOPIC, new, [append(id, 4, "4"), write_record(id, Delete(1))], part="journal")
+        address = store_address_of(Settings(), tmp_path / "data")
+        if copied:
+            with open_store(address) as store:
+                for place in (old, new):
+                    task = PartitionTask(topic=TOPIC, partition=place, generation=generation, end=2, counts=counts)
+                    assert copy_partition(log, store, task).problem is None
+
+        def read(**options: str) -> list[Any]:
+            table = journal_table("bank", {"id": id, **options})
+            assert isinstance(table, JournalEvents | JournalHeads)
+            parts = [msgspec.structs.replace(part, counts=counts) for part in table.plan(log, 500_000)]
+            assert [part.partition for part in parts] == [new]
+            return [row["seq_nr"] for part in parts for columns in table.rows(log, part, table.schema.names) for row in _dicts(columns)]
+
+        assert read() == [2, 3, 4]
+        assert read(fromSeqNr="3", toSeqNr="3") == [3]
+        assert read(view="heads") == [4]
 
 
 def test_a_log_that_begins_behind_the_copy_is_told(ground: Ground) -> None:
