@@ -404,7 +404,7 @@ def test_every_address_answers(tmp_path: Path) -> None:
         with http.stream("GET", f"{QUEUE}/events") as events:
             assert events.headers["content-type"].startswith("text/event-stream")
             http.post(f"{QUEUE}/rows", json={"key": "soon", "delay": "50ms"})
-            told = (json.loads(line[6:]) for line in events.iter_lines() if line.startswith("data: "))
+            told = read_events(events.iter_lines())
             first = next(told)
             assert (first["kind"], first["counts"]["rows"]["due"]) == ("counts", 1)
             assert next(one["kind"] for one in told if one["kind"] != "counts") == "due"
@@ -412,6 +412,19 @@ def test_every_address_answers(tmp_path: Path) -> None:
             assert (set(after["rates"]), after["due_lag_seconds"] > 0) == ({"puts", "claims", "done", "failed"}, True)
         assert 'headwater_queue_rows{queue="pages",state="due"} 2.0' in http.get("/metrics").text
         assert http.delete(QUEUE).json()["rows"] == 3
+
+
+def read_events(lines: Iterator[str]) -> Iterator[Any]:
+    """The data of events, each under the name of its kind, by which a page's `addEventListener` hears it."""
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            data = json.loads(line[6:])
+            assert name == data["kind"]
+            yield data
+            name = ""
 
 
 def test_several_workers_of_a_server_have_one_owner(home: Program) -> None:

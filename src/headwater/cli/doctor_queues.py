@@ -20,7 +20,7 @@ def queues(settings: Settings) -> Finding | None:
     with open_log(address_of(settings, settings.data), read_only=True) as log:
         entries = stored_catalogue(log).entries
         for name, entry in sorted(entries.items()):
-            fold, _ = stored_fold(log, entry, now=SystemClock().now_ms())
+            fold, _ = stored_fold(log, entry, now=SystemClock().now_ms(), payloads=False)
             if fold.deaths:
                 dead[name] = len(fold.deaths)
             if fold.paused:

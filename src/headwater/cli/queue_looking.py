@@ -228,4 +228,5 @@ def _words(one: ShownStatistics) -> Iterable[tuple[str, str]]:
     )
     yield "results", f"{count(one.results)}, {rounded_size(one.result_bytes)}" if one.results else ""
     yield "done keys", count(one.done_keys) if one.done_keys else ""
+    yield "kept answers", count(one.answers) if one.answers else ""
     yield "log", f"region queue/{one.region}, {counted(one.log_records, 'record')}, {rounded_size(one.log_bytes)}"

@@ -1,4 +1,4 @@
-"""Checks of puts against rows that wait for others, before anything changes: a put is made whole, or refused."""
+"""Checks of puts against the rows that there are, before anything changes: a put is made whole, or refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from headwater.core.errors import BadInput
 from headwater.queue.body import key_of
 from headwater.queue.checks import CheckedRow
-from headwater.queue.columns import PROCESSING
+from headwater.queue.columns import EXTRAS_NAMES, PROCESSING, extras_size
 from headwater.queue.fold import QueueFold
 from headwater.queue.row_view import update_of
 
@@ -17,32 +17,52 @@ AFTER_SIZE = 9
 _SHOWN = 10  # keys of a cycle
 
 
-def check_after(fold: QueueFold, rows: Sequence[CheckedRow]) -> int:
-    """Check rows that are put together; return the bytes that a record has of the ids that their rows wait for.
+def check_after(fold: QueueFold, rows: Sequence[CheckedRow]) -> None:
+    """Check rows that are put together.
 
     Errors: `BadInput` for an id that no row has had yet, and for rows that would wait for each other.
     """
-    columns, following, size = fold.columns, fold.next_id, 0
+    columns, following = fold.columns, fold.next_id
     edges: dict[int, set[int]] = {}
     for new in rows:
         for id in new.after:
             if id >= following:
                 raise BadInput(f"No row has the id {id}, after which {_shown(new.key)} comes: it was never given.", hint=_HINT)
-        size += AFTER_SIZE * len(new.after)
-        slot = fold.by_key.get(new.key)
-        if slot is not None and columns.states[slot] == PROCESSING:
-            slot = fold.follow_ups.get(new.key)
+        slot = _waiting(fold, new.key)
         if slot is None or (not new.own and new.insertion < update_of(columns, slot)):
             continue  # a new row, for which nobody waits; or a stale put
-        waited = columns.waits.after.get(slot)
-        if waited:
-            size += AFTER_SIZE * len(waited)
         if new.after:
             edges.setdefault(columns.ids[slot], set()).update(new.after)
     for id in edges:
         if id in columns.waits.waiters or any(id in others for others in edges.values()):
             _check_cycle(fold, edges, id)
+
+
+def rare_size(fold: QueueFold, rows: Sequence[CheckedRow]) -> int:
+    """The most bytes that a record of these puts has of what few rows have, beside the lanes and schedules that they bring.
+
+    Each row that is merged is written with all that it has.
+    """
+    columns, known, size = fold.columns, dict[bytes, int](), 0
+    for new in rows:
+        had = known.get(new.key)
+        if had is None:
+            slot = _waiting(fold, new.key)
+            extras = None if slot is None else columns.extras.get(slot)
+            had = 0 if extras is None else extras_size(extras)
+            if slot is not None and slot in columns.waits.after:
+                had += AFTER_SIZE * len(columns.waits.after[slot])
+        if new.lane or new.schedule or new.after or new.unique_for:
+            size += EXTRAS_NAMES + AFTER_SIZE * len(new.after)
+            known[new.key] = had + EXTRAS_NAMES + len(new.lane) + len(new.schedule) + AFTER_SIZE * len(new.after)
+        size += had
     return size
+
+
+def _waiting(fold: QueueFold, key: bytes) -> int | None:
+    """The slot of the row into which a put of a key is merged; None: it inserts one."""
+    slot = fold.by_key.get(key)
+    return fold.follow_ups.get(key) if slot is not None and fold.columns.states[slot] == PROCESSING else slot
 
 
 def all_waiters(fold: QueueFold, id: int) -> set[int]:

@@ -145,7 +145,7 @@ class ShownStatistics(msgspec.Struct, frozen=True, kw_only=True):
     tries to tell it that failed.
 
     `ignored`: puts whose key was done within their `unique_for`; `done_keys`: keys that are remembered for that; `results`: those that are
-    kept.
+    kept; `answers`: those that are kept for puts with an Idempotency-Key.
     """
 
     queue: str
@@ -171,6 +171,8 @@ class ShownStatistics(msgspec.Struct, frozen=True, kw_only=True):
     results: Count
     result_bytes: Count
     done_keys: Count
+    answers: Count = 0
+    answer_bytes: Count = 0
     told: Count = 0
     failed_notices: Count = 0
 

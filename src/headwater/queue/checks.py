@@ -17,6 +17,10 @@ MAX_NAME = 255
 """Bytes of a lane, of a consumer group, of a worker's name, and of an idempotency key."""
 MAX_DATE = (1 << 47) - 1
 """In milliseconds: the year 6429."""
+MOST_CLAIMS = 10_000
+"""Rows that one call claims."""
+MOST_VERSION = 65_535
+"""Of a declaration."""
 FORMS = (JSON, BINARY)
 MAX_ERROR = 4096
 """Bytes of the text of a failure; more is cut off."""
@@ -70,6 +74,8 @@ def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
         priority = settings.priority
     elif type(priority) is not int or not 0 <= priority <= 255:
         raise BadInput(f"The priority {priority!r} of {_shown(key)} is none.", hint="Priorities are 0 to 255, the smallest first.")
+    if type(new.declaration) is not int or not 0 <= new.declaration <= MOST_VERSION:
+        raise BadInput(f"The declaration {new.declaration!r:.60} of {_shown(key)} is none.", hint=f"Versions are 0 to {MOST_VERSION}.")
     raised, schedule = False, new.schedule
     if insertion is None:
         insertion = now

@@ -104,7 +104,8 @@ class ClaimReader:
     def _give_back(self, failed: list[tuple[ClaimedRow, HeadwaterError]]) -> None:
         decisions = self._runtime.begin(self._runtime.now_ms()) if failed else None
         if decisions is not None:
-            decisions.release([one.token for one, error in failed if isinstance(error, Unavailable)], _AGAIN)
+            later = [one.token for one, error in failed if isinstance(error, Unavailable)]
             unreadable = [(one.token, f"The data cannot be read: {error}") for one, error in failed if not isinstance(error, Unavailable)]
-            decisions.fail([FailedClaim(token, text, _AGAIN) for token, text in unreadable])
+            failures = [FailedClaim(token, text, _AGAIN) for token, text in unreadable]
+            self._runtime.decide(decisions, lambda made: made.release(later, _AGAIN) + made.fail(failures))
             self._runtime.write(decisions)

@@ -15,6 +15,7 @@ import msgspec
 
 from headwater.queue.dependencies import Dependencies
 from headwater.queue.schedule import NEVER
+from headwater.queue.sized_dict import SizedDict, text_size
 
 FREE, RUN, HEAP, FUTURE, HELD, PROCESSING, DEAD, BLOCKED = range(8)
 """States of a slot. `RUN`, `HEAP` and `FUTURE` are those of a waiting row, and say where it stands in the order. A held row waits for
@@ -22,6 +23,9 @@ the row of its key, and cannot be claimed before that one is gone. A blocked row
 
 LAST_WAITING = FUTURE
 _GROWTH = 1024  # slots that are made at once
+EXTRAS_NAMES = 64
+"""Bytes of the names of extras in a record, and of the numbers among them: the most."""
+_ID = 9  # bytes of an id in them
 
 
 class Tries(NamedTuple):
@@ -55,6 +59,12 @@ class Extras(msgspec.Struct, omit_defaults=True, frozen=True):
 NO_TRIES, NO_EXTRAS = Tries(), Extras()
 
 
+def extras_size(extras: Extras) -> int:
+    """About how many bytes a record has of them."""
+    error = text_size(extras.error) if extras.error else 0
+    return EXTRAS_NAMES + len(extras.lane) + error + len(extras.schedule) + _ID * len(extras.absorbed)
+
+
 class RowColumns:
     """The columns. `free` holds the slots that no row has."""
 
@@ -68,7 +78,7 @@ class RowColumns:
         """The homes of rows that were written again; 0: the record that has inserted the row, by its id. Empty until there is a first."""
         self.updates: dict[int, int] = {}
         self.tries: dict[int, Tries] = {}
-        self.extras: dict[int, Extras] = {}
+        self.extras: SizedDict[int, Extras] = SizedDict(extras_size)
         self.absorbed: dict[int, int] = {}
         """The slots of rows by the ids of the follow-up rows that they have taken up."""
         self.waits = Dependencies()

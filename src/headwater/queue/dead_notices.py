@@ -100,7 +100,7 @@ class DeadNotices:
         if decisions is None:
             await self._runtime.log.ready()
             return await self._record(id)
-        decisions.tell(id)
+        self._runtime.decide(decisions, lambda made: made.tell(id))
         return await self._runtime.commit(None, partial(self._record, id))
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from headwater.queue.sized_dict import text_size
+
+_NUMBERS = 32  # bytes of a death beside its texts
+
 
 class Death(NamedTuple):
     """Why a row is dead."""
@@ -15,3 +19,8 @@ class Death(NamedTuple):
     worker: str
     told: bool = False
     """The address of the setting `on_dead` knows of it."""
+
+
+def death_size(death: Death) -> int:
+    """About how many bytes a record has of it."""
+    return _NUMBERS + text_size(death.error) + text_size(death.worker)

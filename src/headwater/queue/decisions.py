@@ -5,8 +5,7 @@ A call begins a record, decides, and ends it. What is decided depends on the fol
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from headwater.core.errors import Conflict, NotFound
@@ -15,9 +14,8 @@ from headwater.queue.after_check import AFTER_SIZE
 from headwater.queue.body import FLAGS, ON_LOG, PRIORITY, expiration_of, key_of, place_in, with_place
 from headwater.queue.bulk import claim_many
 from headwater.queue.checks import MAX_ERROR, CheckedRow, cut_error
-from headwater.queue.columns import NO_EXTRAS, NO_TRIES, PROCESSING
+from headwater.queue.columns import NO_EXTRAS, NO_TRIES, PROCESSING, extras_size
 from headwater.queue.data_place import DataPlace, length_of
-from headwater.queue.date_heap import NEVER
 from headwater.queue.dependencies import DOOMED
 from headwater.queue.finish_decisions import FinishDecisions
 from headwater.queue.fold import QueueFold
@@ -27,9 +25,10 @@ from headwater.queue.recurrence import row_after
 from headwater.queue.row import SLOW, Row
 from headwater.queue.row_view import mergeable, row_at, whole_row
 from headwater.queue.run_now import run_now
-from headwater.queue.values import ClaimedRow, FailedClaim, Put
+from headwater.queue.values import ClaimedRow, FailedClaim, Put, QueueEvent
 
 _TIMEOUTS, _ATTEMPTS, _GIVEN_UP = range(3)
+_SOME = 1000  # rows that are told of at once, before a record is looked at
 _MOST_PLAIN = 10_000  # rows that are claimed at once without looking at the size of each
 MOST_CLAIMED = 32 << 20
 """Bytes of data after which one record claims no more rows: those who have claimed them hold them all."""
@@ -42,8 +41,9 @@ class Decisions(FinishDecisions):
     def on(self, fold: QueueFold) -> Decisions:
         """Decisions that go on with another fold of the same queue."""
         following = Decisions(fold, self.settings, large=self.large)
-        following.totals, following._starts, following.on_full = self.totals, self._starts, self.on_full
+        following.totals, following.on_full = self.totals, self.on_full
         following.watched, following.before = self.watched, self.before
+        following.died.extend((fold.sequence, event) for _, event in self.died if event.id in fold.deaths)  # their records are in the log
         return following
 
     # -- claiming -----------------------------------------------------------------------------------------------------
@@ -72,8 +72,7 @@ class Decisions(FinishDecisions):
             claimed.append(ClaimedRow(row, token, until))
         if rows:
             self.totals.claims += len(rows)
-            if self.limited:
-                self._starts.extend([self._now] * len(rows))
+            fold.starts.note(self._now, fold.sequence, len(rows))
             self._parts.append(records.encode_claim(until, group.encode(), worker.encode(), rows))
         return claimed
 
@@ -83,26 +82,17 @@ class Decisions(FinishDecisions):
         if settings.concurrency:
             most = settings.concurrency - len(self.fold.claims)
         if settings.rate:
-            if self._starts and self._starts[-1] > now:  # somebody has set the clock back: they count as of now
-                self._starts = deque((min(start, now) for start in self._starts), settings.rate)
-            while self._starts and self._starts[0] <= now - settings.rate_period:
-                self._starts.popleft()
-            most = min(most, settings.rate - len(self._starts))
+            most = min(most, self.fold.starts.allowed(now))
         return most
-
-    def next_allowed(self) -> int:
-        """When the rate allows another row, where it allows none now; else `NEVER`."""
-        settings = self.settings
-        return self._starts[0] + settings.rate_period if settings.rate and len(self._starts) >= settings.rate else NEVER
 
     def extend(self, tokens: Iterable[str], lease: int) -> list[str]:
         """Let leases begin anew; return the tokens that no longer count."""
         rows, stale = self._found(dict.fromkeys(tokens))
         until = self._now + lease
-        for slot, _ in rows:
-            self.fold.claims.extend(slot, self._now, until)
-        if rows:
-            self._parts.append(records.encode_dated(records.EXTEND, until, rows))
+        for some in self._sliced(rows):
+            for slot, _ in some:
+                self.fold.claims.extend(slot, self._now, until)
+            self._parts.append(records.encode_dated(records.EXTEND, until, some))
         return stale
 
     def release(self, tokens: Iterable[str], delay: int | None) -> list[str]:
@@ -110,21 +100,19 @@ class Decisions(FinishDecisions):
         rows, stale = self._found(dict.fromkeys(tokens))
         process, fold = 0 if delay is None else self._now + delay, self.fold
         self.totals.released += len(rows)
-        if not fold.follow_ups:
-            self._release(rows, process)
-            return stale
-        for row in rows:  # each with its follow-up: they may be too many for one record
-            self._release([row], process)
-            if self._full():
-                self.on_full()
+        for some in self._sliced(rows, 1 if fold.follow_ups else _SOME):  # each with its follow-up: they may be too many for one record
+            for slot, _ in some:
+                fold.give_back(slot, process)
+            self._parts.append(records.encode_dated(records.RELEASE, process, some))
+            self._returned(some)
         return stale
 
-    def _release(self, rows: list[SlotId], process: int) -> None:
-        for slot, _ in rows:
-            self.fold.give_back(slot, process)
-        if rows:
-            self._parts.append(records.encode_dated(records.RELEASE, process, rows))
-            self._returned(rows)
+    def _sliced(self, rows: list[SlotId], size: int = _SOME) -> Iterator[list[SlotId]]:
+        """Rows in slices; between two of them the record ends where it is full."""
+        for at in range(0, len(rows), size):
+            if self._full():
+                self.on_full()
+            yield rows[at : at + size]
 
     def fail(self, failures: Iterable[FailedClaim]) -> list[str]:
         """Give rows back that have failed, or give them up; return the tokens that no longer count."""
@@ -178,8 +166,8 @@ class Decisions(FinishDecisions):
         while ended < most and size < MOST_BYTES and (slot := fold.claims.pop_ended(self._now)) >= 0:
             if fold.columns.tries.get(slot, NO_TRIES).timeouts >= self.settings.max_timeouts:
                 ended += 1
-                if fold.columns.extras.get(slot, NO_EXTRAS).recurs:  # the row of the next run is written whole
-                    size += len(fold.columns.bodies[slot])
+                if (extras := fold.columns.extras.get(slot, NO_EXTRAS)).recurs:  # the row of the next run is written whole
+                    size += len(fold.columns.bodies[slot]) + extras_size(extras)
                 self._die(slot, _TIMEOUTS, "")
                 continue
             if fold.follow_ups and (follow_up := fold.follow_ups.get(key_of(fold.columns.bodies[slot]))) is not None:
@@ -240,7 +228,7 @@ class Decisions(FinishDecisions):
         id, extras = columns.ids[slot], columns.extras.get(slot, NO_EXTRAS)
         self._parts.append(records.encode_dead(slot, id, reason, error.encode()))
         fold.die(slot, reason, error)
-        self.died.append(id)
+        self.died.append((fold.sequence, QueueEvent("dead", fold.now, id, key_of(columns.bodies[slot]), records.REASONS[reason])))
         self._end(id, "dead")
         self.totals.died += 1
         if extras.recurs:
@@ -322,7 +310,7 @@ class Decisions(FinishDecisions):
         """Keep the answer to a put, so that the same put is answered alike."""
         kept = [(put.id, records.OUTCOMES.index(put.outcome), put.process_date, int(put.raised)) for put in puts]
         self._parts.append(records.encode_answered(expires, name.encode(), digest, kept))
-        self.fold.answer(expires, name, digest, kept)
+        self.fold.answers.keep(expires, name, digest, kept)
 
     def carry(self, slots: Iterable[int], most_bytes: int, *, before: int, data: Mapping[DataPlace, bytes] = NO_DATA) -> None:
         """Write rows whole, so that the records before are needed no longer; up to `most_bytes`, or one that is larger.
@@ -334,24 +322,26 @@ class Decisions(FinishDecisions):
         for slot in slots:
             row = whole_row(fold, slot)
             found = data.get(place_in(row.body)) if row.body[FLAGS] & ON_LOG else None
-            adds = len(row.body) + len(found or b"") + AFTER_SIZE * len(fold.columns.waits.after.get(slot, ()))
+            part = records.encode_whole(records.CARRY, row)
+            adds = len(part) + (0 if found is None else len(found) + records.DATA_HEAD)
             if size and size + adds > most_bytes:
                 return
             if found is not None:
                 row = row._replace(body=with_place(row.body, self._placed(found, keep=False)))
-            self._parts.append(records.encode_whole(records.CARRY, row))
+                part = records.encode_whole(records.CARRY, row)
+            self._parts.append(part)
             fold.write(row)
             size += adds
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
-        for name, known in list(takewhile(lambda one: one[1].home <= before, fold.answers.items())):  # they are in the order of their homes
+        for name, known in list(takewhile(lambda one: one[1].home <= before, fold.answers)):  # they are in the order of their homes
             if known.expires > self._now:  # else it is forgotten, now that it is the first
                 part = records.encode_answered(known.expires, name.encode(), known.digest, known.puts)
                 if size and size + len(part) > most_bytes:
                     return
                 self._parts.append(part)
-                fold.answer(known.expires, name, known.digest, known.puts)
+                fold.answers.keep(known.expires, name, known.digest, known.puts)
                 size += len(part)
 
 

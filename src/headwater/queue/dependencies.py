@@ -17,19 +17,22 @@ DOOMED = 0
 class Dependencies:
     """The graph. It has no cycle: whoever adds an edge has looked."""
 
-    __slots__ = ("after", "cancels", "waiters")
+    __slots__ = ("after", "cancels", "edges", "waiters")
 
     def __init__(self) -> None:
         self.after: dict[int, set[int]] = {}
         """By slot: the ids of the rows that its row waits for."""
         self.waiters: dict[int, dict[int, None]] = {}
         """By id: the slots of the rows that wait for its row."""
+        self.edges = 0
+        """How many ids `after` has in all."""
         self.cancels: set[int] = set()
         """The slots of the rows that are cancelled when one of the others is dead, cancelled or expired."""
 
     def add(self, slot: int, ids: Iterable[int], *, cancels: bool) -> None:
         """The row of a slot waits for these: one at least."""
         waited = self.after[slot] = set(ids)
+        self.edges += len(waited)
         for id in waited:
             self.waiters.setdefault(id, {})[slot] = None
         if cancels:
@@ -37,7 +40,9 @@ class Dependencies:
 
     def forget(self, slot: int) -> None:
         """The row of a slot waits for nothing."""
-        for id in self.after.pop(slot, ()):
+        waited = self.after.pop(slot, ())
+        self.edges -= len(waited)
+        for id in waited:
             waiting = self.waiters.get(id)
             if waiting is not None:
                 waiting.pop(slot, None)
@@ -54,6 +59,7 @@ class Dependencies:
                 continue
             left = self.after[slot]
             left.discard(id)
+            self.edges -= 1
             if not left:
                 del self.after[slot]
                 self.cancels.discard(slot)
@@ -81,5 +87,6 @@ class Dependencies:
             for slot in moved:
                 waited = self.after[slot]
                 waited.discard(old)
+                self.edges -= new in waited
                 waited.add(new)
             self.waiters.setdefault(new, {}).update(moved)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 
-from headwater.queue.body import key_of
-from headwater.queue.decisions import Decisions
-from headwater.queue.records import REASONS
 from headwater.queue.values import QueueEvent
 
 _MOST = 1000  # events that a listener may leave unread; it misses those beyond
@@ -23,18 +21,21 @@ class QueueEvents:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def due(self, now: int, count: int) -> None:
-        """So many rows are due: one event for all that have become so since, by their date, by a put, or because they came back."""
+    def due(self, now: int, count: int) -> bool:
+        """So many rows are due: one event for all that have become so since, by their date, by a put, or because they came back.
+
+        Return whether there was one.
+        """
         more, self._due = count - self._due, count
         if more > 0 and self._listeners:
             self.tell(QueueEvent("due", now, count=more))
+            return True
+        return False
 
-    def died(self, decisions: Decisions) -> None:
-        """Rows were given up."""
-        for id in decisions.died if self._listeners else ():
-            death = decisions.fold.deaths.get(id)
-            if death is not None:
-                self.tell(QueueEvent("dead", death.date, id, key_of(decisions.fold.columns.bodies[death.slot]), REASONS[death.reason]))
+    def died(self, deaths: deque[tuple[int, QueueEvent]], durable: int) -> None:
+        """Rows were given up: tell, and remove, those whose records are durable up to a sequence."""
+        while deaths and deaths[0][0] <= durable:
+            self.tell(deaths.popleft()[1])
 
     def listen(self, due: int) -> AsyncIterator[QueueEvent]:
         """Events from this call on, to the end of the queue. `due`: how many rows are due now."""

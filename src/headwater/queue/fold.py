@@ -11,19 +11,21 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from headwater.queue.body import BODY_SIZE, FLAGS, ON_LOG, PRIORITY, expiration_of, insertion_of, key_of, process_of, with_process
+from headwater.queue.claim_rate import ClaimRate
 from headwater.queue.claims import Claims
 from headwater.queue.columns import BLOCKED, DEAD, FREE, HELD, LAST_WAITING, NO_EXTRAS, NO_TRIES, PROCESSING, RowColumns, Tries
 from headwater.queue.date_heap import DateHeap
-from headwater.queue.death import Death
+from headwater.queue.death import Death, death_size
 from headwater.queue.finished import Finished
 from headwater.queue.homes import Homes
+from headwater.queue.kept_answers import KeptAnswers
 from headwater.queue.log_data import LogData
-from headwater.queue.named_answer import Answered
 from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
 from headwater.queue.records import MOST_ROWS, REASONS, WholeRow
 from headwater.queue.replayed import NoKeys, ReplayedClaims, keys_of
 from headwater.queue.row import SLOW
 from headwater.queue.row_index import RowIndex
+from headwater.queue.sized_dict import SizedDict
 
 _MOST_TIMEOUTS, _MOST_COUNTED = 255, 65_535
 
@@ -38,12 +40,13 @@ class QueueFold:
         self.follow_ups: dict[bytes, int] = {}
         """The rows that wait while the row of their key is processed."""
         self.claims: Claims = ReplayedClaims(table)
-        self.deaths: dict[int, Death] = {}
-        self.answers: dict[str, Answered] = {}
+        self.deaths: SizedDict[int, Death] = SizedDict(death_size)
         self.homes = Homes(next)
+        self.answers = KeptAnswers(self._enter_home, self._leave_home)
         self.finished = Finished(self._enter_home, self._leave_home)
         self.expiries = DateHeap(self._expires)
         self.order = RowOrder(self.columns)
+        self.starts = ClaimRate()
         self.index = RowIndex(self.columns)
         self.paused = 0
         """The sequence of the record that paused the queue; 0: it is not."""
@@ -58,6 +61,11 @@ class QueueFold:
         """How many rows there are, dead ones included."""
         return len(self.by_key) + len(self.follow_ups) + len(self.deaths)
 
+    @property
+    def forgets(self) -> int:
+        """The date at which something that stays without a row is over; `NEVER`: nothing is."""
+        return min(self.finished.earliest, self.answers.earliest)
+
     # -- records ------------------------------------------------------------------------------------------------------
 
     def begin(self, now: int) -> None:
@@ -65,8 +73,8 @@ class QueueFold:
         self.sequence += 1
         self.now = now
         self._inserted = self._homes = 0
-        if self.answers:
-            self._forget_answers()
+        if self.answers.earliest <= now:
+            self.answers.forget_until(now)
         if self.finished.earliest <= now:
             self.finished.forget_until(now)
 
@@ -213,7 +221,9 @@ class QueueFold:
     def run_again(self, slot: int, run: int) -> None:
         """A run of a processed row has ended: it waits for the one of this date, with no lost lease and no failure."""
         self.give_back(slot, run)
+        self._placing.remove(slot)
         self.columns.tries.pop(slot, None)
+        self._place(slot)
         self.columns.disown(slot)
         self.columns.extras[slot] = replace(self.columns.extras.get(slot, NO_EXTRAS), error="", run=run, absorbed=())
         self.let_go(self.columns.ids[slot])
@@ -256,13 +266,6 @@ class QueueFold:
         if self.paused:
             self._leave_home(self.paused)
         self.paused = 0
-
-    def answer(self, expires: int, name: str, digest: bytes, puts: list[tuple[int, int, int, int]]) -> None:
-        """A put with a name of its own was answered."""
-        if name in self.answers:
-            self._leave_home(self.answers.pop(name).home)
-        self.answers[name] = Answered(expires, digest, puts, self.sequence)
-        self._homes += 1
 
     # -- looking ---------------------------------------------------------------------------------------------------------
 
@@ -386,11 +389,6 @@ class QueueFold:
         )
         if failures and (error or slot in columns.extras):
             columns.extras[slot] = replace(columns.extras.get(slot, NO_EXTRAS), error=error)
-
-    def _forget_answers(self) -> None:
-        while self.answers and (first := next(iter(self.answers.items())))[1].expires <= self.now:
-            del self.answers[first[0]]
-            self._leave_home(first[1].home)
 
     def _expires(self, date: int, id: int, slot: int) -> bool:
         columns = self.columns

@@ -28,6 +28,8 @@ _GAUGES = {
     "results": ("results", "Results of done rows that are kept."),
     "result_bytes": ("result_bytes", "Bytes of these."),
     "done_keys": ("done_keys", "Keys of done rows that are remembered for `unique_for`."),
+    "answers": ("answers", "Answers that are kept for puts with an Idempotency-Key."),
+    "answer_bytes": ("answer_bytes", "Bytes of these."),
     "log_records": ("log_records", "Records of the log that the queue needs, outdated ones between them included."),
     "log_bytes": ("log_bytes", "About how many bytes these have."),
 }

@@ -303,8 +303,10 @@ LISTEN = Operation(
     answer=answers.ShownEvent,
     kind="stream",
     role=Role.READER,
-    says="Rows that become due, rows that die, and how many rows there are, from now on, as events.",
+    says="Rows that become due, rows that die, and how many rows there are, from now on, as events: due, dead and counts.",
     media="text/event-stream",
+    events=("due", "dead", "counts"),
+    named="kind",
     errors=_OWNS,
 )
 

@@ -37,6 +37,8 @@ class RowOrder:
             self._columns.states[slot] = FUTURE
             self.future.push(process, self._columns.ids[slot], slot)
             self.later += 1
+            if self._columns.tries:
+                self._wait_for(slot)
         else:
             self._add_due(slot, priority, process)
             self.due += 1
@@ -47,6 +49,11 @@ class RowOrder:
             self.lanes.add(lane, slot, priority, process)
         else:
             self._due.add(slot, priority, process)
+
+    def _wait_for(self, slot: int) -> None:
+        """A row is not due yet: where it was claimed before, its lane may wait for it."""
+        if slot in self._columns.tries and (lane := self.lanes.name_of(slot)):
+            self.lanes.wait_for(lane, slot)
 
     def add_new(self, slot: int, id: int, priority: int, process: int) -> None:
         """A row that is due, has the largest id, and no lane, waits."""
@@ -64,6 +71,8 @@ class RowOrder:
         """A waiting row goes, or is about to change."""
         if self._columns.states[slot] == FUTURE:
             self.later -= 1
+            if lane := self.lanes.name_of(slot) if self._columns.extras else b"":
+                self.lanes.wait_no_longer(lane, slot)
         elif self._columns.states[slot] == BLOCKED:
             self.blocked -= 1
         else:
@@ -148,6 +157,8 @@ class RowOrder:
         np.frombuffer(states, np.uint8)[later] = FUTURE
         laned = [slot for slot in due if self.lanes.name_of(slot)] if columns.extras else []
         self._due.fill([slot for slot in due if not self.lanes.name_of(slot)] if laned else due)
+        for slot in columns.tries.keys() & set(later.tolist()) if columns.extras else ():
+            self._wait_for(slot)
         for slot in laned:
             self._add_due(slot, bodies[slot][PRIORITY], process_of(bodies[slot]))
         self.future.fill(dates[split:].copy(), ids[split:].copy(), later)  # copies: the whole columns need not stay

@@ -23,7 +23,7 @@ from headwater.queue.row_view import mergeable, update_of, whole_row
 from headwater.queue.schedule import NEVER as NO_SCHEDULE
 from headwater.queue.settings import QueueSettings
 from headwater.queue.totals import Totals
-from headwater.queue.values import Put
+from headwater.queue.values import Put, QueueEvent
 
 _pack_body = BODY.pack
 MOST_BYTES = 256 << 10
@@ -40,11 +40,10 @@ class PutDecisions:
     def __init__(self, fold: QueueFold, settings: QueueSettings, *, large: int = LARGE) -> None:
         """`large`: data of more bytes stay on the log."""
         self.fold, self.large = fold, large
-        self._starts: deque[int] = deque()  # when the last rows were claimed, as many as the rate allows in its period
         self.use(settings)
         self.totals = Totals()
-        self.died: list[int] = []
-        """Ids of the rows that have been given up since somebody has cleared it."""
+        self.died: deque[tuple[int, QueueEvent]] = deque()
+        """The rows that were given up: by which record, and what is told of it. Whoever tells it removes it."""
         self._parts: list[bytes] = []
         self._data: list[bytes] = []  # of this record: they come before its other changes, so that their places are known
         self._data_end = self._claimed = 0  # `_claimed`: bytes of data that this record gives out
@@ -59,7 +58,7 @@ class PutDecisions:
         """Decide by these settings from now on."""
         self.settings = settings
         self.fold.order.lanes.use(settings.lane_concurrency)
-        self._starts = deque(self._starts, settings.rate)
+        self.fold.starts.use(settings.rate, int(settings.rate_period))
         self.fold.data.kept.limit = int(settings.memory)
         self.limited = bool(settings.concurrency or settings.rate)
         """Whether the queue limits how many rows are processed at once, or within a time."""

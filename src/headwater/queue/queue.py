@@ -12,7 +12,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import BadInput, HeadwaterError, Paused
 from headwater.core.timers import Timers
 from headwater.queue.answer import RecalledAnswer
-from headwater.queue.checks import checked_duration, checked_name
+from headwater.queue.checks import MOST_CLAIMS, checked_duration, checked_name
 from headwater.queue.claim_reader import lacks_data
 from headwater.queue.data_place import LARGE
 from headwater.queue.data_reader import held, places_of
@@ -79,7 +79,7 @@ class Queue(QueuePuts):
         extend: Sequence[str] = (),
         release: Sequence[str] = (),
     ) -> Awaitable[Claimed]:
-        """Claim up to `n` rows; before that, tell what became of others. Waits up to `wait` milliseconds for the first row.
+        """Claim up to `n` rows, 10 000 at most; before that, tell what became of others. Waits up to `wait` milliseconds for the first row.
 
         `done`, `fail`, `extend` and `release` are made in this order, at once, and last whatever comes of the claim. `n=0` claims nothing.
         `results`: of the done rows, by token. Errors: `Paused` where the queue is paused and `wait` is 0: what was told before it is done
@@ -99,8 +99,8 @@ class Queue(QueuePuts):
         checked_duration(wait, 0, "A wait")
         for failure in fail:
             checked_duration(failure.retry_after, 0, "A retry")
-        if type(n) is not int or n < 0:
-            raise BadInput(f"{n!r} rows cannot be claimed.", hint="Claim 0 or more.")
+        if type(n) is not int or not 0 <= n <= MOST_CLAIMS:
+            raise BadInput(f"{n!r} rows cannot be claimed.", hint=f"Claim 0 to {MOST_CLAIMS} at once.")
         checked_name(group, "The consumer group")
         checked_name(worker, "The worker's name")
 
@@ -130,10 +130,8 @@ class Queue(QueuePuts):
         decisions = runtime.begin(now)
         if decisions is None:
             return runtime.later(again)
-        stale, paused = tell(decisions), decisions.fold.paused
-        if decisions.died:
-            runtime.tell_deaths()
-        claims = decisions.claim(n, lasts, group, worker) if n and not paused else []
+        stale, paused = runtime.decide(decisions, tell), decisions.fold.paused
+        claims = runtime.decide(decisions, lambda made: made.claim(n, lasts, group, worker)) if n and not paused else []
         if claims:
             answer = runtime.commit(Claimed(claims, stale), again, recall=self._recall)
             if decisions.fold.data.bytes and lacks_data(claims) and isinstance(answer, RecalledAnswer):
@@ -222,14 +220,7 @@ class Queue(QueuePuts):
         decisions, again = runtime.begin(runtime.now_ms()), partial(self._tell, decide)
         if decisions is None:
             return runtime.later(again)
-        try:
-            answer = decide(decisions)
-        except BaseException:
-            decisions.end()
-            raise
-        if decisions.died:
-            runtime.tell_deaths()
-        return runtime.commit(answer, again)
+        return runtime.commit(runtime.decide(decisions, decide), again)
 
     # -- looking, and by hand ------------------------------------------------------------------------------------------------
 

@@ -77,10 +77,10 @@ class QueueLog:
         try:
             future = None if self.broken else self._append(self.table, value, self.decisions.fold.sequence, answer)
         except BaseException:
-            self._break()
+            self.break_fold()
             raise
         if future is None:
-            self._break()
+            self.break_fold()
         else:
             self._last = future
         return future
@@ -96,7 +96,7 @@ class QueueLog:
 
     def fail(self, calls: SharedCalls, error: Exception) -> None:
         """Calls whose record is not written: the fold, which has some of their changes, is broken."""
-        self._break()
+        self.break_fold()
         calls.set_exception(error)
 
     async def tail(self) -> bool:
@@ -136,7 +136,7 @@ class QueueLog:
                 if table == self.table and changes.kinds[place] == RecordKind.ENTRY:
                     self._failed = min(self._failed, changes.sequences[place])
                     break
-            self._break()
+            self.break_fold()
             return
         for place in range(len(changes.tables) - 1, -1, -1):
             if changes.tables[place] == self.table and changes.kinds[place] == RecordKind.ENTRY:
@@ -151,7 +151,8 @@ class QueueLog:
 
     # -- after a failure -----------------------------------------------------------------------------------------------
 
-    def _break(self) -> None:
+    def break_fold(self) -> None:
+        """The fold is not what the log says: fold it anew. What it has changed without a record is forgotten."""
         if self.broken:
             return
         self.broken = True
@@ -182,7 +183,7 @@ class QueueLog:
             await asyncio.wait({self._last})
         try:
             await self.region.ready()
-            fold = await folded(self.region, self.table, self._clock)
+            fold = await folded(self.region, self.table, self._clock, self.decisions.settings)
         except (Fenced, Closed) as error:
             self.close(error)
             self.on_end(error)
@@ -202,14 +203,19 @@ class QueueLog:
 async def open_log(region: Region, table: int, *, settings: QueueSettings, clock: Clock, large: int = LARGE) -> QueueLog:
     """Fold a table. Errors: `Damaged`, `Closed`, `Fenced`."""
     await region.ready()
-    return QueueLog(region, table, await folded(region, table, clock), settings=settings, clock=clock, large=large)
+    return QueueLog(region, table, await folded(region, table, clock, settings), settings=settings, clock=clock, large=large)
 
 
-async def folded(region: Region, table: int, clock: Clock) -> QueueFold:
-    """The fold of a table's live records. Errors: `Damaged` for a record that cannot be read."""
+async def folded(region: Region, table: int, clock: Clock, settings: QueueSettings | None = None) -> QueueFold:
+    """The fold of a table's live records. `settings`: of its rate.
+
+    Errors: `Damaged` for a record that cannot be read.
+    """
     known = region.look(lambda meta: meta.tables.get(table) and (meta.tables[table].marked, meta.tables[table].next))
     first, following = known or (1, 1)
     fold = QueueFold(first, table=table)
+    if settings is not None:
+        fold.starts.use(settings.rate, int(settings.rate_period))
     await asyncio.to_thread(_replay, fold, region.payloads(table), region)
     fold.skip_to(following)
     await asyncio.to_thread(fold.finish, clock.now_ms())

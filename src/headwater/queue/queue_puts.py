@@ -9,7 +9,7 @@ from hashlib import blake2b
 import msgspec
 
 from headwater.core.errors import KeyReused
-from headwater.queue.after_check import check_after
+from headwater.queue.after_check import check_after, rare_size
 from headwater.queue.checks import SMALL, CheckedRow, check_size, checked_name, checked_row
 from headwater.queue.decisions import Decisions
 from headwater.queue.quick import QuickPut
@@ -32,8 +32,10 @@ class QueuePuts:
         """Insert rows, or merge them into the waiting rows of their keys; all of them or none. One outcome for each, in their order.
 
         `idempotency`: a name for this put. A put of the same rows under it within 24 hours changes nothing and has the same outcomes,
-        which say that they are `replayed`. Errors: `BadInput` for a row that cannot be: no key, a priority outside of 0 to 255, a bad
-        date, an id that was never given, rows that would wait for each other; `KeyReused` for other rows under a known name; `TooLarge`.
+        which say that they are `replayed`; where the answers of so many names take 256 MiB, the oldest are forgotten before that.
+
+        Errors: `BadInput` for a row that cannot be: no key, a priority outside of 0 to 255, a bad date, an id that was never given, rows
+        that would wait for each other; `KeyReused` for other rows under a known name; `TooLarge`, also for what the rows have already.
         """
         if len(rows) == 1 and not idempotency:
             answer = self._put_new(rows[0])
@@ -53,8 +55,12 @@ class QueuePuts:
         decisions = runtime.begin(now)
         if decisions is None:
             return runtime.later(lambda: self._put(runtime.now_ms(), checked))
-        self._check_after(decisions, checked)
-        return runtime.commit([decisions.put(new) for new in checked], lambda: self._put(runtime.now_ms(), checked))
+        puts = runtime.decide(decisions, lambda made: self._puts(made, checked))
+        return runtime.commit(puts, lambda: self._put(runtime.now_ms(), checked))
+
+    def _puts(self, decisions: Decisions, checked: list[CheckedRow], *, named: bool = False) -> list[Put]:
+        self._check_rows(decisions, checked, named=named)
+        return [decisions.put(new) for new in checked]
 
     def _put_named(self, rows: Sequence[NewRow], checked: list[CheckedRow], name: str) -> Awaitable[list[Put]]:
         again = partial(self._put_named, rows, checked, name)
@@ -65,20 +71,24 @@ class QueuePuts:
             return self._runtime.later(again)
         known = decisions.fold.answers.get(name)
         if known is None or known.expires <= decisions.fold.now:
-            self._check_after(decisions, checked, named=True)
-            puts = [decisions.put(new) for new in checked]
-            decisions.answered(decisions.fold.now + KEPT_ANSWERS, name, digest, puts)
-            return self._runtime.commit(puts, again)
+
+            def decide(decisions: Decisions) -> list[Put]:
+                puts = self._puts(decisions, checked, named=True)
+                decisions.answered(decisions.fold.now + KEPT_ANSWERS, name, digest, puts)
+                return puts
+
+            return self._runtime.commit(self._runtime.decide(decisions, decide), again)
         if known.digest != digest:
             decisions.end()
             raise KeyReused(f"Other rows were put under the idempotency key {name!r}.", hint="Use another one for each put.")
         return self._runtime.commit([Put(id, OUTCOMES[kind], date, bool(raised), True) for id, kind, date, raised in known.puts], again)
 
-    def _check_after(self, decisions: Decisions, checked: list[CheckedRow], *, named: bool = False) -> None:
-        """Where rows wait for others: refuse what cannot be, before anything changes."""
-        if decisions.fold.columns.waits.after or any(new.after for new in checked):
-            try:
-                check_size(checked, self._runtime.log.region.limit, named=named, more=check_after(decisions.fold, checked))
-            except BaseException:
-                decisions.end()
-                raise
+    def _check_rows(self, decisions: Decisions, checked: list[CheckedRow], *, named: bool) -> None:
+        """Refuse what cannot be beside the rows that there are, before anything changes."""
+        fold, columns = decisions.fold, decisions.fold.columns
+        after = columns.waits.after or any(new.after for new in checked)
+        rare = len(checked) > 1 and (columns.extras or any(new.lane or new.schedule or new.unique_for for new in checked))
+        if after:
+            check_after(fold, checked)
+        if after or rare:
+            check_size(checked, self._runtime.log.region.limit, named=named, more=rare_size(fold, checked))

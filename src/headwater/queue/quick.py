@@ -6,6 +6,7 @@ What is out of the ordinary is left to the general way, which does the same in m
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Sequence
 
 from headwater.queue.body import BODY
@@ -69,7 +70,11 @@ class QuickPut:
             return None
         columns, calls, inserted = fold.columns, turn.calls, turn.inserted
         slot = columns.free.pop() if columns.free else columns.take()
-        body = _pack_body(INSERT, slot, new.form, priority, new.declaration, now, now, 0, len(key), len(data)) + key + data
+        try:
+            body = _pack_body(INSERT, slot, new.form, priority, new.declaration, now, now, 0, len(key), len(data)) + key + data
+        except struct.error:  # the declaration is none
+            columns.free.append(slot)
+            return None
         id = turn.first_id + len(inserted)
         fold.insert_due(slot, key, body, priority, id)
         inserted.append(body)

@@ -99,6 +99,10 @@ _FOLLOW = struct.Struct(">BQQ")
 _PUT = struct.Struct(">QBQB")
 PUT_SIZE = _PUT.size
 """Bytes of an answer that is kept, for each of its puts."""
+ANSWER_SIZE = _ANSWERED.size
+"""Bytes of it beside them and its name."""
+STATE_SIZE = _STATE.size
+"""Bytes of a whole row beside its body and its extras."""
 _ROW = struct.Struct(">IQ")
 _LENGTH = struct.Struct(">I")
 _KIND_SLOT = struct.Struct(">BI")
@@ -150,6 +154,11 @@ def encode_extras(extras: dict[str, Any]) -> bytes:
     """What follows a body whose flags have `HAS_EXTRAS`."""
     text = _encode(extras)
     return _LENGTH.pack(len(text)) + text
+
+
+def has_data(payload: bytes) -> bool:
+    """Whether a record holds data of rows apart from these: they come first."""
+    return len(payload) >= HEADER_SIZE and payload[HEADER_SIZE - 1] == DATA
 
 
 def encode_data_head(length: int) -> bytes:

@@ -48,6 +48,7 @@ def _write(fold: QueueFold, change: Change) -> None:
 
 def _claim(fold: QueueFold, change: Change) -> None:
     until, group, worker = change.values
+    fold.starts.note(fold.now, fold.sequence, len(change.rows))
     if not fold.follow_ups:
         replay_claim(fold, change.rows, until, group, worker)
         return
@@ -133,7 +134,7 @@ def _resume(fold: QueueFold, change: Change) -> None:
 
 
 def _answer(fold: QueueFold, change: Change) -> None:
-    fold.answer(*change.values)
+    fold.answers.keep(*change.values)
 
 
 def _nothing(fold: QueueFold, change: Change) -> None: ...

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from headwater.core.errors import BadInput
+from headwater.queue.checks import MOST_CLAIMS
 from headwater.queue.checks import checked_name as checked_group
 from headwater.queue.handling import duration_of
 from headwater.queue.json_form import key_in_path
@@ -18,7 +19,6 @@ from headwater.wire.operation import DryRun, Request, described, placed
 
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 MOST_ROWS = 65_536
-MOST_CLAIMS = 10_000
 _NAME = re.compile(NAME)
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([^\",;\s]*)", re.IGNORECASE)
 _WAITS = "^([0-9]{1,9}ms|[0-9]{1,6}s|[0-9]{1,4}m|[0-6]?[0-9]{1,2}h|[0-2]?[0-9]d|30d)$"  # up to 30 days

@@ -31,7 +31,7 @@ from headwater.queue.waiting import Served, WaitingClaims
 
 T = TypeVar("T")
 _AT_ONCE = 10_000  # leases and expiries in one record
-_FORGET_AFTER = 10_000  # milliseconds from the date of a result or key to its end in a queue that is idle
+_FORGET_AFTER = 10_000  # milliseconds from the date of a result, key or answer to its end in a queue that is idle
 
 
 class QueueRuntime:
@@ -81,6 +81,19 @@ class QueueRuntime:
         self._begun = []
         decisions.begin(now)
         return decisions
+
+    def decide(self, decisions: Decisions, decide: Callable[[Decisions], T]) -> T:
+        """Make changes of the record that was begun. Errors: those of `decide`; then the record has ended, and nothing has changed.
+
+        A refusal comes before any change. Whatever else raises may have changed something: the log is folded anew.
+        """
+        try:
+            return decide(decisions)
+        except BaseException as error:
+            begun = bool(self._begun)  # records before this one were written already
+            if decisions.end() is not None or begun or not isinstance(error, HeadwaterError):
+                self.log.break_fold()
+            raise
 
     def _next_record(self) -> None:
         """End a record of a call that goes on with another one. All of them are durable when the last one is."""
@@ -194,7 +207,7 @@ class QueueRuntime:
         decisions = self.begin(self.now_ms())
         if decisions is None:
             return
-        served = self.waiting.serve(decisions)
+        served = self.decide(decisions, self.waiting.serve)
         value = decisions.end()
         future = None if value is None else self.log.append(value, None)
         if future is not None:
@@ -225,7 +238,7 @@ class QueueRuntime:
     def _release(self, tokens: list[str]) -> None:
         decisions = self.begin(self.now_ms()) if tokens else None
         if decisions is not None:
-            decisions.release(tokens, None)
+            self.decide(decisions, lambda made: made.release(tokens, None))
             self.write(decisions)
             self.wake()
 
@@ -233,10 +246,10 @@ class QueueRuntime:
         """Write what has happened by itself: leases that have ended, rows that have expired."""
         decisions, more = self.log.decisions, True
         while more and not self.log.broken:
+            self._begun = []
             decisions.begin(now)
-            more = decisions.advance(_AT_ONCE)
+            more = self.decide(decisions, lambda made: made.advance(_AT_ONCE))
             self.write(decisions)
-        self.tell_deaths()
         self.wake()
 
     def write(self, decisions: Decisions) -> None:
@@ -246,26 +259,20 @@ class QueueRuntime:
         if future is not None:
             future.add_done_callback(_looked_at)
 
-    def tell_deaths(self) -> None:
-        """Tell listeners of the rows that were given up."""
-        if self.decisions.died:
-            self.events.died(self.decisions)
-            self.decisions.died.clear()
-
     def _ring(self) -> None:
         if self.log.broken:
             return
         now = self.now_ms()
         if self.decisions.overdue(now):
             self._advance(now)
-        if self.decisions.fold.finished.earliest + _FORGET_AFTER <= now and not self.log.broken:
+        if self.decisions.fold.forgets + _FORGET_AFTER <= now and not self.log.broken:
             self.decisions.begin(now)  # which forgets what is over; the region hears of it by and by
             self.decisions.end()
             self._carrier.look()
-        due = 0 if self.log.broken else self.decisions.fold.order.promote(now)
-        if due:
-            self.events.due(now, self.decisions.fold.order.due)
-            self._counts.look()
+        if not self.log.broken:
+            due = self.decisions.fold.order.promote(now)
+            if self.events.due(now, self.decisions.fold.order.due) or due:  # whoever has looked at its date has let a row be due, too
+                self._counts.look()
         self.wake()
         self.set_alarm()
 
@@ -274,11 +281,11 @@ class QueueRuntime:
         if self.log.broken:
             return
         fold = self.log.decisions.fold
-        date = min(fold.claims.next_end() + 1, fold.expiries.next_date(), fold.finished.earliest + _FORGET_AFTER)
+        date = min(fold.claims.next_end() + 1, fold.expiries.next_date(), fold.forgets + _FORGET_AFTER)
         if (self.waiting or self.events) and not fold.paused:
             date = min(date, fold.order.future.next_date())
             if self.decisions.limited and fold.order.due and self.waiting:  # nobody else asks whether the rate allows a row
-                date = min(date, self.decisions.next_allowed())
+                date = min(date, fold.starts.next_allowed())
         self._alarm.set(NEVER if date >= NEVER else date)
 
     # -- after each commit, and at the end -----------------------------------------------------------------------------------
@@ -295,6 +302,8 @@ class QueueRuntime:
         if log.unheard:
             tokens, log.unheard = log.unheard, []
             self._release(tokens)
+        if decisions.died:
+            self.events.died(decisions.died, log.durable)
         if self.events:
             self.events.due(self.now_ms(), fold.order.due)
             self._counts.look()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.queue.after_check import AFTER_SIZE
+from headwater.queue.columns import EXTRAS_NAMES, extras_size
 from headwater.queue.decisions import Decisions
 from headwater.queue.listing import dead_ids, dead_row, slot_of_id
 from headwater.queue.records import OVERHEAD
@@ -34,9 +35,11 @@ def chosen_dead(ids: Sequence[int] | None, prefix: bytes, reason: str, decisions
     fold, slices, size = decisions.fold, list[list[int]](), 0
     for id in dict.fromkeys(ids) if ids is not None else dead_ids(fold, prefix, reason):
         row = dead_row(fold, id).row
-        large = len(row.key) + len(row.data) + OVERHEAD
+        large = len(row.key) + len(row.data) + OVERHEAD + len(row.lane) + EXTRAS_NAMES
         waiting = fold.follow_ups.get(row.key, fold.by_key.get(row.key, -1))
-        if waiting in fold.columns.waits.after:  # it is merged into this one, which is written once more where it must not wait for others
+        if waiting in fold.columns.extras:  # it is merged into this one
+            large += extras_size(fold.columns.extras[waiting])
+        if waiting in fold.columns.waits.after:  # which is written once more where it must not wait for others
             large += len(fold.columns.bodies[waiting]) + 2 * AFTER_SIZE * len(fold.columns.waits.after[waiting])
         size += large
         if not slices or len(slices[-1]) >= _DEAD_AT_ONCE or size > _DEAD_BYTES:

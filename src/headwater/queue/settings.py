@@ -31,7 +31,9 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = Duration(0)
     clock_ahead: Annotated[Duration, Note("How far ahead of the server's clock an insertion date may lie.", '"5m"', 0)] = Duration(300_000)
     priority: Annotated[int, Note("The priority of a row that is put without one; the smallest comes first.", "100", 0, 255)] = 100
-    lane_concurrency: Annotated[int, Note("How many rows of one lane may be processed at once.", "1", 1)] = 1
+    lane_concurrency: Annotated[
+        int, Note("How many rows of one lane may be processed at once; at 1, a row that comes back keeps its place in its lane.", "1", 1)
+    ] = 1
     concurrency: Annotated[int, Note("How many rows of the queue may be processed at once; 0: any number.", "16", 0)] = 0
     rate: Annotated[int, Note("How many rows may be claimed within `rate_period`; 0: any number.", "100", 0)] = 0
     rate_period: Annotated[Duration, Note("The period of `rate`.", '"1s"', 1)] = Duration(1000)

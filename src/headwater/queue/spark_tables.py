@@ -7,6 +7,7 @@ payloads of a region, they do not lie in the log as they are.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -79,9 +80,12 @@ class _QueueTable(PlannedTable):
 
     def plan(self, log: Log, split: int) -> list[bytes]:
         fold, payloads = stored_fold(log, self._entry(log), now=(now := self._clock.now_ms()))
-        rows = self._rows(fold, now)
-        fill(map(self._row, rows), payloads)
-        return [_packed(self._columns(rows[begin : begin + split])) for begin in range(0, len(rows), split)]
+        rows, parts = deque(self._rows(fold, now)), list[bytes]()
+        while rows:
+            some = [rows.popleft() for _ in range(min(split, len(rows)))]  # what is packed is not needed twice
+            fill(map(self._row, some), payloads)
+            parts.append(_packed(self._columns(some)))
+        return parts
 
     def rows(self, log: Log, part: bytes, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
         for batch in pa.ipc.open_stream(part):

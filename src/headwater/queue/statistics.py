@@ -29,5 +29,7 @@ def statistics_of(decisions: Decisions, waiting_claims: int, waiting_results: in
         results=len(finished.results),
         result_bytes=finished.result_bytes,
         done_keys=len(finished.keys),
+        answers=len(decisions.fold.answers),
+        answer_bytes=decisions.fold.answers.size,
         **{name: getattr(decisions.totals, name) for name in decisions.totals.__slots__},
     )

@@ -117,6 +117,9 @@ class QueueStatistics(msgspec.Struct, frozen=True, kw_only=True):
     result_bytes: int
     done_keys: int
     """Keys that are remembered because they were done."""
+    answers: int = 0
+    """Answers that are kept for puts with idempotency keys."""
+    answer_bytes: int = 0
     told: int = 0
     """Dead rows that the address of `on_dead` has taken."""
     failed_notices: int = 0

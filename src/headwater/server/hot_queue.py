@@ -26,7 +26,7 @@ class HotQueue:
         self.pending: deque[Pending] = deque()
         self.collecting: Admission | None = None
         self.closing = False
-        self._heads = HotHeads()
+        self._heads = HotHeads(hot.readmit)
         self._query = b""
         self._chunks: list[bytes] = []
         self._client: KnownClient | None = None

@@ -43,7 +43,10 @@ class WaitingModel(RememberingModel):
     def claimable(self, now: int, group: str) -> list[ModelRow]:
         rows = self.rows
         free = {key: [row for row in those if row.status == "P" or not self.waits_for(row)] for key, those in rows.items()}
-        self.rows = {key: those if rows[key][:1] == those[:1] else [] for key, those in free.items()}
+        free = {key: those if rows[key][:1] == those[:1] else [] for key, those in free.items()}
+        tried = {row.lane for those in free.values() for row in those[:1] if row.status == "W" and row.tried and row.lane}
+        held = tried if self.settings.lane_concurrency == 1 else set()  # lanes that wait for rows which have come back
+        self.rows = {key: [row for row in those if row.status == "P" or row.tried or row.lane not in held] for key, those in free.items()}
         try:
             return super().claimable(now, group)
         finally:
@@ -53,6 +56,8 @@ class WaitingModel(RememberingModel):
         newer = self.rows[row.key][1:]
         super().end(row, how, now, delay)
         left = self.rows[row.key]
+        for one in left:
+            one.tried = one.number == row.number and how != "done"
         for one in newer:
             if not any(one is other for other in left):  # the row comes back, and has taken it in
                 self._taken_up.add(one.number)

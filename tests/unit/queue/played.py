@@ -40,12 +40,12 @@ def state(fold: QueueFold) -> dict[str, Any]:
         "keys": dict(fold.by_key),
         "follow-ups": dict(fold.follow_ups),
         "paused": bool(fold.paused),
-        "answers": {name: known for name, known in fold.answers.items() if known.expires > fold.now},
+        "answers": {name: known for name, known in fold.answers if known.expires > fold.now},
         "results": {id: kept for id, kept in fold.finished.results.items() if kept.expires > fold.now},
         "done keys": {key: known for key, known in fold.finished.keys.items() if known.until > fold.now},
         "absorbed": dict(fold.columns.absorbed),
         "sequence": fold.sequence,
-        "bytes": (fold.live_bytes, fold.data.bytes),
+        "bytes": (fold.live_bytes, fold.data.bytes, fold.columns.extras.bytes, fold.deaths.bytes, fold.columns.waits.edges),
         "first": fold.homes.pass_unneeded(),
         "counts": (fold.order.due, fold.order.later),
         "waits": (
@@ -342,7 +342,7 @@ class Played:
 def _model_row(key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, lane: bytes) -> ModelRow:
     dates = {"insertion": insertion, "process": process, "expiration": expiration, "update": insertion}
     row = ModelRow(key=key, data=data, priority=priority, **dates)
-    row.lane, row.after, row.after_dead = lane, frozenset(), ""
+    row.lane, row.after, row.after_dead, row.tried = lane, frozenset(), "", False
     return row
 
 

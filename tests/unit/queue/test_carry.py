@@ -10,10 +10,11 @@ from tests.unit.queue.played import Played
 
 from headwater.core.errors import Damaged
 from headwater.core.period import Period
-from headwater.core.units import Size
+from headwater.core.units import Duration, Size
 from headwater.queue import carry
 from headwater.queue.carry import oldest_rows, too_long
 from headwater.queue.fold import QueueFold
+from headwater.queue.queue import Queue
 from headwater.queue.queue_log import folded
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
@@ -162,10 +163,118 @@ async def test_a_log_that_is_folded_anew_while_it_is_carried_goes_on(
     monkeypatch.setattr(carry, "too_long", lambda fold, spare=True: True)
     if what == "rows":
         monkeypatch.setattr(runtime.reader, "read", fold_anew)
-        await carrier._carry_oldest(spare=True)
+        await carrier._carry_oldest(spare=True, begun=before.sequence)
     else:
         await fold_anew()
-        await carrier._carry_finished(before, before.sequence, spare=True)
+        await carrier._carry_rest(before, before.sequence, spare=True)
     assert runtime.decisions.fold.sequence == runtime.log.durable
     async with asyncio.timeout(60):
         assert (await queue.count()).processing == 1
+
+
+async def idle(queue: Queue) -> int:
+    """How many records a queue writes by itself while nobody calls it, until it has come to rest; or a thousand."""
+    fold = queue._runtime.decisions.fold
+    begun, carrier = fold.sequence, queue._runtime._carrier
+    while carrier._task is not None and fold.sequence < begun + 1000:
+        await asyncio.sleep(0)
+    assert queue._runtime.decisions.fold is fold, "the log was folded anew"
+    return fold.sequence - begun
+
+
+@pytest.mark.parametrize("what", ["paused", "answer", "dead", "result", "key", "all"])
+async def test_at_the_end_of_a_period_whatever_is_kept_without_rows_moves_on_once(
+    opened: OpenQueue, region: Region, clock: ManualClock, what: str
+) -> None:
+    queue = await opened(period=Period("hour"), results=Duration(864_000_000))
+    if what in ("answer", "all"):
+        await queue.put([NewRow(key=b"a")], idempotency="once")
+        await queue.done([(await queue.claim()).claims[0].token])
+    if what in ("dead", "all"):
+        await queue.put([NewRow(key=b"b")])
+        await queue.fail([FailedClaim((await queue.claim()).claims[0].token, "e" * 4096, give_up=True)])
+    if what in ("result", "key", "all"):
+        await queue.put([NewRow(key=b"c", unique_for=864_000_000 if what == "key" else 0)])
+        [claimed] = (await queue.claim()).claims
+        await queue.done([claimed.token], {} if what == "key" else {claimed.token: RowResult(b"1")})
+    if what in ("paused", "all"):
+        await queue.pause()
+    for _ in range(10):
+        await queue.put([NewRow(key=b"gone")])
+        await queue.cancel(b"gone")
+    records = 0
+    for _ in range(3):
+        clock.advance(3600)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        records += await idle(queue)
+    fold = queue._runtime.decisions.fold
+    assert records <= 4
+    assert fold.homes.records <= 4
+    assert region.look(lambda meta: meta.tables[TABLE].marked) >= 22
+    queue = await opened()
+    assert queue.paused == (what in ("paused", "all"))
+    assert (await queue.count()).dead == (what in ("dead", "all"))
+    if what in ("answer", "all"):
+        assert (await queue.put([NewRow(key=b"a")], idempotency="once"))[0].replayed
+
+
+@pytest.mark.parametrize("what", ["answers", "errors", "dead", "after", "claims"])
+async def test_a_log_that_is_as_short_as_it_can_be_is_not_carried_again(
+    opened: OpenQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(carry, "SPARE_BYTES", 20_000)
+    queue = await opened()
+    if what == "answers":
+        for number in range(600):
+            await queue.put([NewRow(key=b"k")], idempotency=f"{number:0>200}")
+            await queue.cancel(b"k")
+    elif what in ("errors", "dead"):
+        for number in range(60):
+            await queue.put([NewRow(key=b"%d" % number)])
+            [claimed] = (await queue.claim()).claims
+            await queue.fail([FailedClaim(claimed.token, "ä" * 2048, 1_000_000, give_up=what == "dead")])
+    elif what == "after":
+        ids = [put.id for put in await queue.put([NewRow(key=b"%d" % number, delay=1_000_000) for number in range(300)])]
+        for number in range(60):
+            await queue.put([NewRow(key=b"after %d" % number, after=tuple(ids))])
+    else:
+        for number in range(300):
+            await queue.put([NewRow(key=b"%d" % number)])
+            await queue.claim(worker="w" * 255, group="g" * 255)
+    await idle(queue)
+    fold = queue._runtime.decisions.fold
+    begun = fold.sequence
+    for number in range(20):
+        await queue.put([NewRow(key=b"one more %d" % number, delay=1_000_000)])
+        await idle(queue)
+    assert fold.sequence < begun + 30, "each commit carried the whole log again"
+    begun = fold.sequence
+    for _ in range(5):
+        await queue.put([NewRow(key=b"gone")])
+        await queue.cancel(b"gone")
+        await clock.run(11)  # a mark
+        await idle(queue)
+    assert fold.sequence == begun + 10, "each mark carried the whole log again"
+
+
+async def test_a_log_that_only_seems_too_long_is_carried_once_until_it_is_far_longer(
+    opened: OpenQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry, "SPARE_BYTES", 20_000)
+    monkeypatch.setattr(carry, "kept_bytes", lambda fold: 0)
+    queue = await opened()
+    await queue.put([NewRow(key=b"%d" % number, data=b"x" * 1000, form=1, delay=1_000_000) for number in range(100)])
+    await idle(queue)
+    fold = queue._runtime.decisions.fold
+    begun = fold.sequence
+    for _ in range(40):
+        await queue.put([NewRow(key=b"gone")])
+        await queue.cancel(b"gone")
+        await clock.run(11)
+        await idle(queue)
+    assert fold.sequence == begun + 80
+    for number in range(200):
+        await queue.put([NewRow(key=b"more %d" % number, data=b"x" * 1000, form=1, delay=1_000_000)])
+        await idle(queue)
+    assert begun + 280 < fold.sequence < begun + 300, "it was carried again"

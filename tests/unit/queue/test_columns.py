@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.queue.columns import FREE, HELD, RUN, Extras, RowColumns, Tries
+from headwater.queue.columns import FREE, HELD, RUN, Extras, RowColumns, Tries, extras_size
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=60))
@@ -67,3 +68,11 @@ def test_homes_are_a_column_from_the_first_row_on_that_is_written_again() -> Non
     columns.updates[slots[1]] = 5
     columns.give_back_all(slots)
     assert (columns.homes[slots[1]], columns.updates) == (0, {})
+
+
+def test_the_size_of_extras_is_about_that_of_a_record() -> None:
+    extras = Extras(lane=b"l" * 255, error="ä" * 2000, schedule="every 1h", run=1 << 41, unique_for=1 << 30, absorbed=(1 << 40,) * 16)
+    assert abs(extras_size(extras) - len(msgspec.msgpack.encode(extras))) < 64
+    columns = RowColumns()
+    columns.keep_rare(columns.take(), {"lane": b"l", "error": "e"})
+    assert columns.extras.bytes == extras_size(Extras(lane=b"l", error="e"))

@@ -328,11 +328,11 @@ async def test_history_tells_for_whom_a_row_was_put(opened: OpenQueue) -> None:
 async def test_many_wait_for_one_and_one_for_many(opened: OpenQueue) -> None:
     queue = await opened()
     a = await put(queue, "a")
-    many = await queue.put([NewRow(key=b"%d" % number, after=(a,)) for number in range(20_000)])
+    many = await queue.put([NewRow(key=b"%d" % number, after=(a,)) for number in range(10_000)])
     await put(queue, "last", [made.id for made in many])
-    assert await queue.count() == Counts(1, 0, 20_001, 0, 0)
+    assert await queue.count() == Counts(1, 0, 10_001, 0, 0)
     assert await run(queue) == ["a"]
-    assert [int(key) for key in await run(queue, 20_000)] == list(range(20_000)), "in the order of their insertion"
+    assert [int(key) for key in await run(queue, 10_000)] == list(range(10_000)), "in the order of their insertion"
     assert await run(queue) == ["last"]
 
 

@@ -5,8 +5,12 @@ import asyncio
 import pytest
 from tests.unit.queue.conftest import OpenQueue
 
+from headwater.core.units import Duration
 from headwater.queue.queue import Queue
 from headwater.queue.row import NewRow
+from headwater.queue.schedule import Schedule
+from headwater.queue.settings import QueueSettings
+from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
@@ -103,3 +107,79 @@ async def test_a_row_that_goes_over_to_another_lane_stands_in_that_one_alone(ope
     await queue.put([NewRow(key=b"-1", lane=b"a")])
     assert sorted(await claim(queue)) == ["-1", "-2", "a1", "a2"]
     assert (await queue.count()).due == 0
+
+
+@pytest.mark.parametrize("how", ["fail", "release", "lease"])
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_row_that_comes_back_keeps_its_place_in_its_lane(opened: OpenQueue, clock: ManualClock, how: str, restarts: bool) -> None:
+    queue = await opened(lease=Duration(10_000))
+    await put(queue, "a1", "a2", "b1")
+    await queue.put([NewRow(key=b"first", lane=b"a", priority=1, delay=1000)])
+    taken = await claim(queue)
+    assert set(taken) == {"a1", "b1"}
+    await queue.done([taken["b1"]])
+    if how == "fail":
+        await queue.fail([FailedClaim(taken["a1"], "no", 5000)])
+    elif how == "release":
+        await queue.release([taken["a1"]], 5000)
+    else:
+        clock.advance(11)
+    if how != "lease":
+        assert await claim(queue) == {}
+        clock.advance(4)
+        if restarts:
+            queue = await opened()
+        assert await claim(queue) == {}
+        clock.advance(1)
+    elif restarts:
+        queue = await opened()
+    taken = await claim(queue)
+    assert list(taken) == ["a1"]
+    await queue.done(list(taken.values()))
+    assert list(await claim(queue)) == ["first"]
+
+
+@pytest.mark.parametrize("how", ["dead", "cancelled", "expired", "other lane", "at once", "more at once"])
+async def test_a_lane_goes_on_without_the_row_that_it_waited_for(opened: OpenQueue, clock: ManualClock, how: str) -> None:
+    queue, now = await opened(), clock.now_ms()
+    await queue.put([NewRow(key=b"a1", lane=b"a", expiration_date=now + 2000 if how == "expired" else 0), NewRow(key=b"a2", lane=b"a")])
+    [token] = (await claim(queue)).values()
+    await queue.fail([FailedClaim(token, "no", 5000, give_up=how == "dead")])
+    if how == "cancelled":
+        await queue.cancel(b"a1")
+    elif how == "expired":
+        clock.advance(2)
+    elif how == "other lane":
+        await queue.put([NewRow(key=b"a1", lane=b"b", delay=10_000)])
+    elif how == "at once":
+        await queue.run(b"a1")
+    elif how == "more at once":
+        assert await claim(queue) == {}
+        queue.change_settings(QueueSettings(lane_concurrency=2))
+    assert list(await claim(queue)) == (["a1"] if how == "at once" else ["a2"])
+
+
+async def test_the_next_run_of_a_row_keeps_no_lane_back(opened: OpenQueue, clock: ManualClock) -> None:
+    queue = await opened()
+    await queue.put([NewRow(key=b"a1", lane=b"a", schedule=Schedule(every=60_000)), NewRow(key=b"a2", lane=b"a", delay=70_000)])
+    clock.advance(60)
+    for failed in (True, False):
+        [token] = (await claim(queue)).values()
+        await (queue.fail([FailedClaim(token)]) if failed else queue.done([token]))
+    clock.advance(10)
+    assert list(await claim(queue)) == ["a2"]
+
+
+async def test_with_several_at_once_the_others_of_a_lane_go_on(opened: OpenQueue, clock: ManualClock) -> None:
+    queue = await opened(lane_concurrency=2)
+    await put(queue, "a1", "a2", "a3")
+    taken = await claim(queue)
+    await queue.fail([FailedClaim(taken["a1"], "no", 5000)])
+    assert list(await claim(queue)) == ["a3"]
+    await queue.done([taken["a2"]])
+    clock.advance(5)
+    queue.change_settings(QueueSettings(lane_concurrency=1))
+    await queue.release(list((await claim(queue)).values()))
+    await put(queue, "a4")
+    queue.change_settings(QueueSettings(lane_concurrency=2))
+    assert list(await claim(queue)) == ["a1"]

@@ -28,6 +28,8 @@ STATISTICS = QueueStatistics(
     results=2,
     result_bytes=30,
     done_keys=4,
+    answers=5,
+    answer_bytes=600,
     cancelled=18,
     told=19,
     failed_notices=20,
@@ -81,6 +83,8 @@ def test_every_number_of_a_queue_is_shown() -> None:
         ("results", "pages"): 2,
         ("result_bytes", "pages"): 30,
         ("done_keys", "pages"): 4,
+        ("answers", "pages"): 5,
+        ("answer_bytes", "pages"): 600,
     }
 
 

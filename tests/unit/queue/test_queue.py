@@ -4,9 +4,12 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from tests.unit.queue.conftest import FailingAppends, OpenQueue
+from tests.unit.queue.conftest import TABLE, FailingAppends, OpenQueue
+from tests.until import until
 
 from headwater.core.errors import BadInput, Closed, Conflict, DiskFull, Fenced, NotFound, OutcomeUnknown, Paused, TooLarge
+from headwater.core.period import Period
+from headwater.core.units import Duration
 from headwater.queue.queue import Queue
 from headwater.queue.row import NewRow
 from headwater.queue.values import Claimed, Counts, FailedClaim
@@ -431,3 +434,63 @@ async def test_a_closed_queue_refuses_calls_and_ends_waits(opened: OpenQueue) ->
             await call
     await queue.aclose()
     assert cast(Any, queue)._runtime.log.broken
+
+
+async def test_more_rows_than_one_record_claims_are_refused_at_once(opened: OpenQueue) -> None:
+    queue = await opened()
+    await queue.put([NewRow(key=b"a")])
+    for n in (10_001, 2_000_000, -1):
+        with pytest.raises(BadInput, match="cannot be claimed"):
+            await queue.claim(n)
+    assert len((await queue.claim(10_000)).claims) == 1
+
+
+async def test_a_declaration_that_is_none_is_refused_and_costs_nothing(opened: OpenQueue) -> None:
+    queue = await opened()
+    await queue.put([NewRow(key=b"a")])
+    free = len(queue._runtime.decisions.fold.columns.free)
+    for version in (-1, 65_536, "1"):
+        for rows in ([NewRow(key=b"b", declaration=version)], [NewRow(key=b"b"), NewRow(key=b"c", declaration=version)]):  # type: ignore[arg-type]
+            with pytest.raises(BadInput, match="declaration"):
+                await queue.put(rows)
+    assert len(queue._runtime.decisions.fold.columns.free) == free
+    assert len(await queue.rows()) == 1
+
+
+@pytest.mark.parametrize("again", ["opened", "folded anew"])
+async def test_a_rate_goes_on_where_it_was(opened: OpenQueue, region: Region, clock: ManualClock, again: str) -> None:
+    limits = {"rate": 3, "rate_period": Duration(3_600_000), "period": Period("hour")}
+    queue = await opened(**limits)
+    await queue.put([NewRow(key=b"%d" % number) for number in range(9)])
+    await queue.done([claim.token for claim in (await queue.claim(2)).claims])
+    await clock.run(1800)
+    [late] = (await queue.claim(5)).claims
+    await queue.done([late.token])
+    await clock.run(60)
+    await queue.mark()
+    await region.clean()
+    if again == "opened":
+        queue = await opened(**limits)
+    else:
+        queue._runtime.log.break_fold()
+    assert (await queue.claim(5)).claims == []
+    await clock.run(1739)
+    assert (await queue.claim(5)).claims == []
+    await clock.run(1)
+    assert len((await queue.claim(5)).claims) == 2
+    assert (await queue.claim(5)).claims == []
+    await clock.run(1800)
+    assert len((await queue.claim(5)).claims) == 1
+
+
+async def test_a_drained_queue_with_a_rate_keeps_its_records_for_the_period_of_the_rate_only(
+    opened: OpenQueue, region: Region, clock: ManualClock
+) -> None:
+    queue = await opened(rate=3, rate_period=Duration(3_600_000))
+    marked = lambda: region.look(lambda meta: meta.tables[TABLE].marked)  # noqa: E731
+    await queue.put([NewRow(key=b"a")])
+    await queue.done([(await queue.claim()).claims[0].token])
+    await clock.run(60)
+    await until(lambda: marked() == 2)
+    await clock.run(3600)
+    await until(lambda: marked() == 4)

@@ -91,7 +91,7 @@ def test_rows_with_extras_are_done_by_the_general_way() -> None:
         records.encode_rows(records.DONE, [(3, 5 << 16), (0, (5 << 16) + 1)]),
     ]
     ended = folded(payloads)
-    assert (ended["rows"], ended["keys"], ended["tokens"], ended["bytes"], ended["first"]) == ({}, {}, {}, (0, 0), 8)
+    assert (ended["rows"], ended["keys"], ended["tokens"], ended["bytes"], ended["first"]) == ({}, {}, {}, (0, 0, 0, 0, 0), 8)
 
 
 ROWS = [(slot, (5 << 16) + slot) for slot in range(3)]

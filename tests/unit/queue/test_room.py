@@ -77,6 +77,95 @@ async def test_rows_are_carried_in_records_that_fit(small: Queue, monkeypatch: p
     assert small.statistics().log_bytes < 2 * (folded.live_bytes + folded.data.bytes) + 600_000
 
 
+@pytest.mark.parametrize("how", ["dead", "failed", "claimed", "named"])
+async def test_what_rows_have_beside_their_data_is_carried_in_records_that_fit(
+    small: Queue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(carry, "SPARE_BYTES", 1 << 30)
+    for part in range(4):
+        await small.put([NewRow(key=b"%d-%d" % (part, number)) for number in range(150)])
+        claims = (await small.claim(150, worker="w" * 255, group="g" * 255)).claims
+        if how in ("dead", "failed"):
+            await small.fail([FailedClaim(claim.token, "e" * 4096, 1_000_000, give_up=how == "dead") for claim in claims])
+    for number in range(6 if how == "named" else 0):
+        rows = [NewRow(key=b"%d-%d" % (number, place), data=b"2") for place in range(5000)]
+        await small.put(rows, idempotency=f"{number:0>255}")
+    fold = small._runtime.decisions.fold
+    monkeypatch.setattr(carry, "SPARE_BYTES", 0)
+    monkeypatch.setattr(carry, "too_long", lambda fold, spare=True: fold.homes.pass_unneeded() <= before)
+    before = fold.sequence
+    await small.put([NewRow(key=b"go")])
+    small._runtime._carrier.look()
+    while small._runtime._carrier._task is not None:
+        await asyncio.sleep(0)
+    assert small._runtime.decisions.fold is fold, "the log was folded anew"
+    assert fold.homes.first > before
+    log = small._runtime.log
+    assert state(await folded(log.region, log.table, clock)) == state(fold)
+
+
+@pytest.mark.parametrize("what", ["errors", "lanes", "itself", "after itself"])
+async def test_a_put_that_does_not_fit_with_what_its_rows_have_already_is_refused_and_changes_nothing(small: Queue, what: str) -> None:
+    names = [b"%d" % number for number in range(3500 if what == "lanes" else 300)]
+    lanes = {b"l" * 255} if what == "lanes" else {b""}
+    for lane in lanes:
+        for begin in range(0, len(names), 1000):
+            await small.put([NewRow(key=name, lane=lane) for name in names[begin : begin + 1000]])
+    again = [NewRow(key=name) for name in names]
+    if what == "errors":
+        claims = (await small.claim(300)).claims
+        await small.fail([FailedClaim(claim.token, "e" * 4096, 1_000_000) for claim in claims])
+    elif what == "itself":
+        again = [NewRow(key=b"k", lane=b"l" * 255), *(NewRow(key=b"k") for _ in range(3500))]
+    elif what == "after itself":
+        ids = tuple(row.id for row in await small.rows(limit=300))
+        again = [NewRow(key=b"k", after=ids), *(NewRow(key=b"k") for _ in range(1000))]
+    fold, before = small._runtime.decisions.fold, await small.rows(limit=4000)
+    with pytest.raises(TooLarge, match="bytes"):
+        await small.put(again)
+    with pytest.raises(TooLarge, match="bytes"):
+        await small.put(again, idempotency="name")
+    assert small._runtime.decisions.fold is fold, "the log was folded anew"
+    assert await small.rows(limit=4000) == before
+    assert len(await small.put(again[: len(again) // 4])) == len(again) // 4
+
+
+async def test_dead_rows_whose_keys_have_failed_again_are_retried_in_records_that_fit(small: Queue) -> None:
+    for give_up in (True, False):
+        await small.put([NewRow(key=b"%d" % number, lane=b"%0255d" % number) for number in range(300)])
+        for _ in range(300):
+            [claimed] = (await small.claim()).claims
+            await small.fail([FailedClaim(claimed.token, "e" * 4096, 1_000_000, give_up=give_up)])
+    fold = small._runtime.decisions.fold
+    assert len(await small.dead_retry()) == 300
+    assert small._runtime.decisions.fold is fold, "the log was folded anew"
+
+
+async def test_many_tokens_are_told_of_in_records_that_fit(small: Queue) -> None:
+    tokens: list[str] = []
+    for part in range(10):
+        await small.put([NewRow(key=b"%d-%d" % (part, number)) for number in range(9000)])
+        tokens += [claim.token for claim in (await small.claim(9000)).claims]
+    fold = small._runtime.decisions.fold
+    assert (await small.claim(0, extend=tokens, release=["none"])).stale == ["none"]
+    assert await small.release([*tokens, "none"]) == ["none"]
+    assert small._runtime.decisions.fold is fold, "the log was folded anew"
+
+
+async def test_rows_with_schedules_and_lanes_that_die_at_once_come_again_in_records_that_fit(small: Queue, clock: ManualClock) -> None:
+    for part in range(4):
+        rows = [NewRow(key=b"%d-%d" % (part, n), lane=b"%0255d" % (1500 * part + n), schedule=Schedule(every=1000)) for n in range(1500)]
+        await small.put(rows)
+    clock.advance(1)
+    assert len((await small.claim(6000, lease=1000)).claims) == 6000
+    small.change_settings(QueueSettings(max_timeouts=0))
+    fold = small._runtime.decisions.fold
+    clock.advance(2)
+    counts = await small.count()
+    assert (counts.dead, counts.due + counts.future) == (6000, 6000)
+    assert small._runtime.decisions.fold is fold, "the log was folded anew"
+
+
 async def test_leases_of_rows_with_large_follow_ups_end_in_records_that_fit(small: Queue, clock: ManualClock) -> None:
     names = [b"a", b"b", b"c", *(b"%d" % number for number in range(2000))]
     await small.put([NewRow(key=name) for name in names])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from tests.unit.queue.conftest import FailingAppends, OpenQueue
 
 from headwater.core.clock import Alarm
-from headwater.core.errors import Closed, OutcomeUnknown, TooLarge
+from headwater.core.errors import Closed, DiskFull, HeadwaterError, NotFound, OutcomeUnknown, TooLarge
+from headwater.core.period import Period
 from headwater.core.units import Duration
 from headwater.queue import put_decisions
-from headwater.queue.checks import MAX_ERROR
+from headwater.queue.checks import MAX_ERROR, CheckedRow
+from headwater.queue.decisions import Decisions
+from headwater.queue.put_decisions import PutDecisions
 from headwater.queue.row import NewRow
-from headwater.queue.values import Counts, FailedClaim
+from headwater.queue.values import Counts, FailedClaim, Put, QueueEvent
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
 
@@ -209,7 +212,7 @@ async def test_a_call_of_several_records_whose_last_is_not_written_has_an_unknow
         left[0] -= 1
         if left[0] >= 0:
             return append(value, answer)
-        log._break()
+        log.break_fold()
         return None
 
     monkeypatch.setattr(log, "append", refusing)
@@ -218,3 +221,158 @@ async def test_a_call_of_several_records_whose_last_is_not_written_has_an_unknow
     monkeypatch.setattr(log, "append", append)
     assert [(row.error, row.status) for row in await queue.rows()] == [("no", "W"), ("no", "W"), ("", "W")]
     assert await queue.fail([FailedClaim(token) for token in tokens]) == tokens
+
+
+async def test_an_idle_queue_needs_no_record_of_an_answer_that_is_over(opened: OpenQueue, clock: ManualClock) -> None:
+    queue = await opened(period=Period("0ms"))
+    await queue.put([NewRow(key=b"a")], idempotency="once")
+    await queue.cancel(b"a")
+    assert queue.statistics().log_records == 2
+    await clock.run(86_400 + 11)
+    assert queue.statistics().log_records == 0
+
+
+@pytest.mark.parametrize("look", ["count", "statistics", "claim nothing"])
+async def test_a_row_that_somebody_sees_at_its_date_is_told_to_be_due_nevertheless(
+    opened: OpenQueue, clock: ManualClock, look: str
+) -> None:
+    queue = await opened()
+    events = queue.listen()
+    await queue.put([NewRow(key=b"later", delay=5000)])
+    await clock.run(3)
+    clock.jump(2.5)  # the date has come, and the alarm has not rung yet
+    if look == "count":
+        assert (await queue.count()).due == 1
+    elif look == "statistics":
+        assert queue.statistics().counts.due == 1
+    else:
+        assert (await queue.claim(0)).claims == []
+    told = list[str]()
+    await clock.run(10)
+    await queue.aclose()
+    async for event in events:
+        told.append(event.kind)
+    assert told.count("due") == 1
+
+
+async def dead_events(events: AsyncIterator[QueueEvent]) -> list[tuple[bytes, str]]:
+    return [(event.key, event.reason) async for event in events if event.kind == "dead"]
+
+
+@pytest.mark.parametrize("how", ["fail", "claim", "lease"])
+async def test_a_death_is_told_once_its_record_is_durable(opened: OpenQueue, clock: ManualClock, how: str) -> None:
+    queue = await opened(max_timeouts=0)
+    await queue.put([NewRow(key=b"a")])
+    [claimed] = (await queue.claim()).claims
+    events, told = queue.listen(), list[QueueEvent]()
+    queue._runtime.events.tell = told.append  # type: ignore[method-assign]
+    failed = [FailedClaim(claimed.token, "why", give_up=True)]
+    if how == "lease":
+        clock.advance(7200)
+        call: Awaitable[object] = asyncio.ensure_future(queue.count())
+    else:
+        call = queue.fail(failed) if how == "fail" else queue.claim(0, fail=failed)
+    while not queue._runtime.decisions.fold.deaths:
+        await asyncio.sleep(0)
+    assert queue._runtime.log.durable < queue._runtime.decisions.fold.sequence
+    assert [event for event in told if event.kind == "dead"] == []
+    await call
+    [dead] = [event for event in told if event.kind == "dead"]
+    assert (dead.key, dead.id, dead.reason) == (b"a", claimed.row.id, "timeouts" if how == "lease" else "given-up")
+    assert events is not None
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_death_whose_record_fails_is_told_if_it_is_in_the_log(opened: OpenQueue, region: Region, arrives: bool) -> None:
+    queue = await opened()
+    await queue.put([NewRow(key=b"a")])
+    [claimed] = (await queue.claim()).claims
+    events = queue.listen()
+    FailingAppends(region, DiskFull("It is full.", hint="Make room."), arrives=arrives)
+    with pytest.raises(HeadwaterError):
+        await queue.fail([FailedClaim(claimed.token, "why", give_up=True)])
+    assert (await queue.count()).dead == arrives
+    await queue.aclose()
+    assert await dead_events(events) == ([(b"a", "given-up")] if arrives else [])
+
+
+async def test_a_death_is_told_although_the_row_is_retried_before_its_record_is_durable(opened: OpenQueue) -> None:
+    queue = await opened()
+    await queue.put([NewRow(key=b"a")])
+    [claimed] = (await queue.claim()).claims
+    events = queue.listen()
+    failed, dropped = queue.fail([FailedClaim(claimed.token, "why", give_up=True)]), queue._tell(lambda made: made.retry(claimed.row.id))
+    await failed
+    await dropped
+    await queue.aclose()
+    assert await dead_events(events) == [(b"a", "given-up")]
+
+
+class Broken(str):
+    """A text that cannot be encoded."""
+
+    def encode(self, *given: object, **named: object) -> bytes:  # type: ignore[override]
+        raise RuntimeError("never")
+
+
+@pytest.mark.parametrize("how", ["fail", "claim", "put", "named put"])
+async def test_a_call_that_raises_in_its_midst_changes_nothing(opened: OpenQueue, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    queue = await opened()
+    await queue.put([NewRow(key=b"a"), NewRow(key=b"b"), NewRow(key=b"c")])
+    claims = (await queue.claim(2)).claims
+    before, put, puts = await queue.rows(), PutDecisions.put, list[object]()
+
+    def second_raises(self: PutDecisions, new: CheckedRow) -> Put:
+        puts.append(new)
+        if len(puts) == 2:
+            raise RuntimeError("never")
+        return put(self, new)
+
+    with pytest.raises(RuntimeError, match="never"):
+        if how == "fail":
+            await queue.fail([FailedClaim(claims[0].token, "why"), FailedClaim(claims[1].token, Broken("why"))])
+        elif how == "claim":
+            await queue.claim(done=[claims[0].token], fail=[FailedClaim(claims[1].token, Broken("why"))])
+        else:
+            monkeypatch.setattr(PutDecisions, "put", second_raises)
+            await queue.put([NewRow(key=b"d"), NewRow(key=b"e")], idempotency="name" if how == "named put" else "")
+    assert await queue.rows() == before
+    assert await queue.done([claim.token for claim in claims]) == []
+    monkeypatch.setattr(PutDecisions, "put", put)
+    assert [one.outcome for one in await queue.put([NewRow(key=b"d"), NewRow(key=b"e")], idempotency="name")] == ["inserted", "inserted"]
+    rows = await queue.rows()
+    assert await (await opened()).rows() == rows
+
+
+async def test_what_comes_by_itself_and_raises_is_tried_again(
+    opened: OpenQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await opened(lease=Duration(1000))
+    await queue.put([NewRow(key=b"a"), NewRow(key=b"b")])
+    await queue.claim(2)
+    advance, raised = Decisions.advance, list[int]()
+
+    def once(self: Decisions, most: int) -> bool:
+        more = advance(self, 1 if not raised else most)
+        if not raised:
+            raised.append(1)
+            raise RuntimeError("never")
+        return more
+
+    monkeypatch.setattr(Decisions, "advance", once)
+    clock.advance(2)
+    with pytest.raises(RuntimeError, match="never"):
+        await queue.count()
+    assert (await queue.count()).due == 2
+    assert [row.timeout_counter for row in await (await opened()).rows()] == [1, 1]
+
+
+async def test_a_refusal_leaves_the_fold_as_it_is(opened: OpenQueue) -> None:
+    queue = await opened()
+    fold = queue._runtime.decisions.fold
+    with pytest.raises(NotFound):
+        await queue.cancel(b"none")
+    assert queue._runtime.decisions.fold is fold
+    assert not queue._runtime.log.broken
+    await queue.put([NewRow(key=b"a")])
+    assert queue._runtime.decisions.fold is fold

@@ -57,7 +57,7 @@ class Watched:
 
     def __init__(self, path: HotPath) -> None:
         self._path, self.admitted, self.begun = path, 0, list[bool]()
-        self.find, self.answer, self.largest = path.find, path.answer, path.largest
+        self.find, self.readmit, self.answer, self.largest = path.find, path.readmit, path.answer, path.largest
 
     def admit(self, *given: Any) -> Any:
         self.admitted += 1
