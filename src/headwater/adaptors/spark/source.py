@@ -57,6 +57,7 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
             slices=tuple(msgspec.structs.replace(one, namespace=name) for one in found.slices),
             ids={name: self.adaptor.id},
             size=found.size,
+            repeats=found.repeats,
         )
 
     def sample(self, chosen: Namespaces, count: int) -> list[Message]:

@@ -283,10 +283,14 @@ class SourceReader:
             piece=self._piece(),
         )
 
+    def reads_side_by_side(self, slices: int) -> bool:
+        """Whether tasks read so many slices. `slices=1` keeps the order of the source, also that of its files: these are slices, too."""
+        return self._pipeline.options.slices != 1 and place(slices, self._run.engine.spark, least=2) is Place.SPARK
+
     def _round(self, work: CopyWork, numbers: Sequence[int]) -> list[Copied]:
         """Read on in these slices: in parallel on Spark where there are several, else in this process."""
         spark = self._run.engine.spark
-        if place(len(work.slices), spark, least=2) is Place.SPARK:
+        if self.reads_side_by_side(len(work.slices)):
             self._open.clear()
             tasks: dict[int, list[int]] = {}
             for number in numbers:

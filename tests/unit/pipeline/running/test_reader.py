@@ -363,3 +363,23 @@ def test_a_log_that_is_older_than_what_was_read_is_not_gone_on_with(log: Log, tm
     with pytest.raises(Differs, match=r"up to message 8, and the log ends before message 3\."):
         gone(log, tmp_path, pipeline)
     assert gone(log, tmp_path, pipeline, again=True).state == "done"
+
+
+@pytest.mark.parametrize(("slices", "beside"), [(0, True), (1, False), (4, True)])
+def test_one_slice_keeps_the_order_of_several_files(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int, beside: bool
+) -> None:
+    """Each file is a slice: read side by side, an older file's documents could come behind a newer one's."""
+    pipeline = piped(tmp_path, {"out": file("stdout://")}, slices=slices)
+    log.create_topic(log_topic("p"), part=PART)
+    context = RunContext(
+        control=Control.create(log, "p", ManualClock()),
+        engine=Engine(log, SparkSettings(), stopping=threading.Event()),
+        epoch=1,
+        options=pipeline.options,
+        clock=ManualClock(),
+        stopping=threading.Event(),
+    )
+    monkeypatch.setattr(type(context.engine.spark), "ready", lambda spark: True)
+    reader = SourceReader(pipeline, context, log.claim(log_topic("p"), 0, part=PART), lag=lambda: 0)
+    assert reader.reads_side_by_side(3) is beside
