@@ -20,6 +20,7 @@ from bench.callers import callers
 from bench.case import Benchmark, Case, Skipped
 from bench.checks import check
 from bench.compactions import compaction
+from bench.documents import documents
 from bench.encoding import encoding
 from bench.journal import journal
 from bench.kafka import kafka
@@ -59,6 +60,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "wal": wal,
     "queue": queue,
     "journal": journal,
+    "documents": documents,
     "kafka": kafka,
     "spark": spark,
     "sql": sql_ways,

@@ -42,6 +42,7 @@ class Sizes:
     copied: int  # events that a round of replication copies
     backlog: int  # records that a replicator finds whose memory is watched; a second one finds a quarter of them
     lag: float  # seconds of appends whose way into the store is timed
+    items: int  # of a collection whose pages are read
 
     @property
     def few(self) -> int:
@@ -88,6 +89,7 @@ FULL = Sizes(
     copied=400_000,
     backlog=1_000_000,
     lag=20.0,
+    items=100_000,
 )
 QUICK = Sizes(
     name="quick",
@@ -123,6 +125,7 @@ QUICK = Sizes(
     copied=100_000,
     backlog=200_000,
     lag=5.0,
+    items=100_000,
 )
 TINY = Sizes(
     name="tiny",
@@ -158,4 +161,5 @@ TINY = Sizes(
     copied=2_000,
     backlog=2_000,
     lag=0.5,
+    items=200,
 )

@@ -233,3 +233,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             when=call.when,
             duration=call.duration,
         )
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a failed test at once: the summary is never printed where a run is cut off, or hangs after a process of it has died."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED at once: {report.nodeid} ({report.when}): {str(report.longrepr)[-300:]}", file=sys.__stderr__, flush=True)

@@ -17,6 +17,9 @@ from headwater.wire.part import load
 
 STUB = Path(blocking.__file__).with_suffix(".pyi")
 _ALSO = (
+    "headwater.client.collection_indexes",
+    "headwater.client.document_resource",
+    "headwater.client.collection_views",
     "headwater.client.journal",
     "headwater.client.journal_snapshots",
     "headwater.client.named_projection",

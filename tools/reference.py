@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from headwater import parts
+from headwater.client.collection_indexes import CollectionIndexes
+from headwater.client.collection_views import CollectionViews
+from headwater.client.document_resource import Resource
+from headwater.client.documents import Documents
 from headwater.client.journal import Journal
 from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.client.journals import Journals, TopicJournals
@@ -34,6 +38,10 @@ DOORS: dict[str, type] = {
     "a journal": Journal,
     "snapshots of a journal": JournalSnapshots,
     "a repository": Repository,
+    "hw.documents": Documents,
+    "a path of documents": Resource,
+    "indexes of a collection": CollectionIndexes,
+    "views of documents": CollectionViews,
 }
 
 

@@ -67,6 +67,7 @@ LONG = {  # not HEADWATER_…: headwater refuses settings that it does not know
     "SOAK_EXAMPLES": "1000",  # of every property test
     "SOAK_KILL_ROUNDS": "500",  # on disk and in memory: 1 000 in all
     "SOAK_REPLICATOR_KILLS": "100",  # under load
+    "SOAK_PROJECTION_KILLS": "100",
     "SOAK_POWER_ROUNDS": "3000",
     "SOAK_REPLAYS": "40",  # recorded lives, each cut at many moments
     "SOAK_INJECTIONS": "all",

@@ -23,7 +23,7 @@ WANTS = {
         ["-e", ".[kafka,cassandra,pipelines]", "--group", "dev"],
         "headwater, the clients of every server it speaks to, and the tools for developing: about 100 packages, 1.4 GB on disk",
     ),
-    PEERS: (["-r", "bench/peers/pins.txt"], "the programs that benchmarks compare with: about 50 packages, 0.5 GB on disk"),
+    PEERS: (["-r", "bench/peers/pins.txt"], "the programs that benchmarks compare with: about 80 packages, 0.5 GB on disk"),
 }
 
 

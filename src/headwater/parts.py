@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headwater.core.sections import NamedSection, Section
+from headwater.documents.operations import DOCUMENTS
 from headwater.journal.operations import JOURNAL
 from headwater.log.operations import LOG
 from headwater.pipeline.operations import PIPELINES
@@ -14,7 +15,7 @@ from headwater.wal.operations import WAL
 from headwater.wire.operation import Operation
 from headwater.wire.part import PartDefinition
 
-PARTS: tuple[PartDefinition, ...] = (LOG, PIPELINES, WAL, QUEUE, JOURNAL)
+PARTS: tuple[PartDefinition, ...] = (LOG, PIPELINES, WAL, QUEUE, JOURNAL, DOCUMENTS)
 
 
 def part_named(name: str) -> PartDefinition:

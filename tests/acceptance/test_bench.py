@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from bench.__main__ import BENCHMARKS, main
 from bench.case import Case, Peak, Sample, Side
+from bench.documents.bare_routes import BareServer
+from bench.documents.http_clients import HttpClients, request
 from bench.floor import BareWrites, bare_read
 from bench.journal.filled import copy, fill
 from bench.journal.reading import BareReads, Reads
@@ -27,7 +29,7 @@ from tools.services import Running
 
 from headwater.core.errors import Differs, Unavailable, Unreachable
 
-SERVERLESS = sorted(set(BENCHMARKS) - {"journal", "kafka", "pipelines", "queue", "spark", "sql", "wal"})
+SERVERLESS = sorted(set(BENCHMARKS) - {"documents", "journal", "kafka", "pipelines", "queue", "spark", "sql", "wal"})
 
 
 def run(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
@@ -121,6 +123,44 @@ def test_journals_are_measured_where_spark_servers_and_peers_are_missing(tmp_pat
         assert what in names
     assert all(case["ratio"]["low"] > 0 for case in found["cases"])
     assert not list(tmp_path.iterdir())
+
+
+def test_documents_are_measured_where_their_peer_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **options: object) -> Any:
+        raise Unavailable("There is no network.", hint="Look.")
+
+    for name in ("tools.services.up", "bench.peers.environment.python"):
+        monkeypatch.setattr(name, none)
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+    found, said = run(tmp_path, "documents")
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) >= descriptors
+    assert [one["name"] for one in found["skipped"]] == ["documents, the owner's share of a PUT", "documents beside Kinto"]
+    assert "There is no network." in said
+    names = " ".join(case["name"] for case in found["cases"])
+    for what in (
+        "GET, 64",
+        "PUT, 64",
+        "processor time",
+        "PUT, 1 ",
+        "by index",
+        "page by id",
+        "index build",
+        "followers, p99",
+        "idle follower",
+    ):
+        assert what in names
+    assert all(case["ratio"]["low"] > 0 for case in found["cases"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_request_of_a_round_that_is_refused_fails_it(tmp_path: Path) -> None:
+    with BareServer.started(tmp_path) as server:
+        for connections in (1, 3):
+            clients = HttpClients(server.url, connections, lambda: 0.0)
+            assert clients.round([request("PUT", "/there", b"{}")], 5).amount == 5
+            assert clients.round([request("GET", "/there")], 5).amount == 5
+            with pytest.raises(Differs, match="404"):
+                clients.round([request("GET", "/absent")], 5)
 
 
 def test_a_read_that_finds_too_little_fails(tmp_path: Path) -> None:

@@ -11,12 +11,15 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from forked_program import ForkedProgram
 
 from headwater.core.config import load
+from headwater.documents.answers import ChangeName
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,13 +61,23 @@ def _plain(text: str) -> str:
     return "".join(re.sub(" +", " ", line).strip() + "\n" for line in text.strip().splitlines())
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port: int = one.getsockname()[1]
+    with serving_in(tmp_path) as port:
+        yield port
+
+
+@contextmanager
+def serving_in(folder: Path) -> Iterator[int]:
+    port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "headwater.cli", "serve", "--port", str(port)],
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -158,6 +171,43 @@ def test_how_to_work_with_journals(tmp_path: Path, forked_program: ForkedProgram
     assert load(cwd=tmp_path, environ={}).settings.cassandra.keyspace == "journal"
 
 
+def test_the_tutorial_of_documents(tmp_path: Path, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "tutorial" / "documents.md"
+    (program,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (printed,) = re.findall(r"```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
+    (settings,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "headwater.toml").write_text(settings)
+    found = list(steps(page))
+    assert len(found) > 12
+    with serving_in(tmp_path) as port:
+        for command, written in found:
+            expect(command.replace("8420", str(port)), written, tmp_path, forked_program.bin)
+        ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ran.stdout == printed, ran.stderr
+
+
+def test_the_page_of_the_tutorial_of_documents_hears_every_event() -> None:
+    (page,) = re.findall(r"```html\n(.*?)```", (ROOT / "docs" / "tutorial" / "documents.md").read_text(), re.DOTALL)
+    heard = set(re.findall(r'take\("([^"]+)"', page))
+    assert heard == set(get_args(ChangeName)) - {"enter", "change", "leave"}  # which a feed with a filter has
+
+
+def test_how_to_work_with_documents(tmp_path: Path, served: int, forked_program: ForkedProgram) -> None:
+    page = ROOT / "docs" / "how-to" / "documents.md"
+    programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(programs) == 4
+    for number, (program, printed) in enumerate(programs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
+        assert ran.stdout == printed, ran.stderr
+    for command, written in steps(page):
+        expect(command.replace("8420", str(served)), written, tmp_path, forked_program.bin)
+    (settings,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "headwater.toml").write_text(settings)
+    assert load(cwd=tmp_path, environ={}).settings.cassandra.keyspace == "documents"
+
+
 def test_how_to_encrypt_and_erase_journals(tmp_path: Path, forked_program: ForkedProgram) -> None:
     page = ROOT / "docs" / "how-to" / "encrypt-and-erase.md"
     ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
@@ -185,6 +235,17 @@ def test_how_to_use_a_work_queue(tmp_path: Path) -> None:
     tasks, results, unique, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     waited, ignored, held = re.findall(r"```\n\n```\n(.*?)```", page, re.DOTALL)
     for number, (program, printed) in enumerate(((tasks, "once"), (results, waited), (unique, ignored), (waiting, held))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
+        assert ran.stdout.splitlines() == printed.splitlines(), ran.stderr
+
+
+def test_how_to_shape_a_queue(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "shape-a-queue.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == page.count("```python\n") == 6
+    for number, (program, printed) in enumerate(examples):
         folder = tmp_path / str(number)
         folder.mkdir()
         ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)

@@ -12,7 +12,7 @@ from tools.reference import REFERENCE
 
 def test_the_examples_run(tmp_path: Path) -> None:
     examples = re.findall(r"```python\n(.*?)```", (REFERENCE / "python.md").read_text(), re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     printed = ""
     for code in examples:
         ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -23,3 +23,4 @@ def test_the_examples_run(tmp_path: Path) -> None:
     assert "2 b'insert b'" in printed
     assert "build page:/about edited" in printed
     assert "1 2\n2 {'type': 'deposit', 'eur': 50}" in printed
+    assert "{'id': 'hat', 'price': 10} 2" in printed

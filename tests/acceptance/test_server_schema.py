@@ -19,6 +19,7 @@ from forked_program import ForkedProgram
 from program import Program, environment
 from test_pipelines_http import NO_SPARK, SHOP
 
+from headwater.documents.operations import DOCUMENTS
 from headwater.journal.operations import JOURNAL
 from headwater.server.spawned import SpawnedServer
 
@@ -38,9 +39,16 @@ REAL = {
     "key": ["k0", "k1", "k2"],
     "token": ["0-1-1"],
     "id": [65536],
+    "path": ["a", "c~", "d"],
+    "index": ["by-n"],
+    "transaction": ["0-0-1", "1-0-1"],
 }
 ENDLESS = ("wal_events", "queue_listen", "journal_follow")  # events that go on until the client leaves
-UNWRITTEN = ("journal_append_many", "journal_import_lines")  # their body is lines alone, which schemathesis does not write
+UNWRITTEN = (
+    "journal_append_many",
+    "journal_import_lines",
+    "documents_batch",
+)  # their body is lines alone, which schemathesis does not write
 GIVEN_UP = {"log_delete_topic": ("topic", "spare"), "queue_delete": ("queue", "spare")}
 CREATES = ("log_create_topic", "wal_create", "queue_create", "journal_create")
 # Statuses with which a request that has the right shape may be refused: what it names is not there, or does not fit what is there now.
@@ -55,6 +63,7 @@ def filter_path_parameters(context, path_parameters):
     return not any("?" in str(value) for value in (path_parameters or {}).values() if not isinstance(value, str))
 """
 JOURNALS = ", ".join(f'"{operation.id}"' for operation in JOURNAL.operations if "{id}" in operation.path)
+DOCUMENTED = ", ".join(f'"{operation.id}"' for operation in DOCUMENTS.operations)
 TOML = (
     'hooks = "hooks"\n\n'
     + "\n".join(f"[checks.{name}]\nenabled = false" for name in LEFT_OUT)
@@ -65,19 +74,20 @@ expected-statuses = {json.dumps(REFUSED)}
 
 # JSON Schema cannot say which sizes a segment may have, which paths a document has, which expressions Python reads, nor numbers in a text;
 # nor which durations, dates and schedules there are, nor that a row has a date or a delay;
-# nor that a mark has a name, and If-Match a number; nor that a topic is encrypted, or which numbers a journal has.
+# nor that a mark has a name, and If-Match a number; nor that a topic is encrypted, or which numbers a journal has;
+# nor which filters, orders, cursors and tags of documents there are, and which methods a collection has.
 [[operations]]
 include-operation-id = ["log_create_topic", "pipeline_edit", "pipeline_messages", "wal_create", "wal_scan_lines", "queue_create",
   "queue_put", "queue_get", "queue_claim", "queue_extend", "queue_fail", "queue_release",
   "journal_create", "journal_append", "journal_append_many", "journal_mark", "journal_erase",
-  "journal_rotate", "journal_snapshots_find", "journal_snapshots_save", "journal_snapshots_delete"]
+  "journal_rotate", "journal_snapshots_find", "journal_snapshots_save", "journal_snapshots_delete", {DOCUMENTED}]
 [operations.checks.positive_data_acceptance]
 enabled = false
 
 # A namespace without regions has an empty list of them, a key that was never put no history, any text is the id of a journal, and any
-# preference may be left unheeded.
+# preference may be left unheeded; any JSON is a document.
 [[operations]]
-include-operation-id = ["wal_regions_of", "queue_history", "queue_claim", {JOURNALS}]
+include-operation-id = ["wal_regions_of", "queue_history", "queue_claim", {JOURNALS}, {DOCUMENTED}]
 [operations.checks.negative_data_rejection]
 enabled = false
 """
@@ -123,6 +133,10 @@ def prepared(http: httpx2.Client) -> None:
         for table in (1, 2, 3):
             assert http.post(f"/wal/wal/{region}/tables/{table}/entries", json={"payloads": ["a", "b"]}).status_code == 201
 
+    assert http.put("/hyper-storage/content/a", json={"n": 1}).status_code == 201
+    for number in range(3):
+        assert http.put(f"/hyper-storage/content/c~/{number}", json={"n": number}).status_code == 201
+    assert http.put("/hyper-storage/indexes/c~/by-n", json={"sortBy": [{"fieldName": "n"}]}).status_code == 201
     assert http.put("/journals/bank").status_code == 201
     assert http.post("/journals/bank/65536/events", json={"events": [{"payload": 1}]}).status_code == 201
     for queue in ("pages", "mail", "spare"):

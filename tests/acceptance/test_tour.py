@@ -10,20 +10,26 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forked_program import ForkedProgram
 from program import Ran
 
 import headwater
+from headwater.client.document_resource import Resource
+from headwater.client.documents import Documents
 from headwater.client.journals import TopicJournals
 from headwater.client.presence import serving
 from headwater.client.wal import OneRegion
 from headwater.core.errors import Differs
 from headwater.core.settings import Settings
+from headwater.documents.answers import HyperStorageTransactionCreated
+from headwater.documents.care_answers import VerifiedDocuments
 from headwater.journal.care_requests import VerifiedCopy
 from headwater.log.record import Record
 from headwater.server.spawned import SpawnedServer
+from headwater.server.tour.document_chapter import document_chapter
 from headwater.server.tour.journal_chapter import journal_chapter
 from headwater.server.tour.report import TourReport
 from headwater.server.tour.wal_chapter import wal_chapter
@@ -65,7 +71,7 @@ def test_every_claim_holds(toured: tuple[Path, str]) -> None:
     assert len(claims) >= 5
     assert set(claims) == {"yes"}
     assert "Everything held." in output
-    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline", "wal", "queue", "journal"):
+    for part in ("appends", "kill -9", "batches", "check", "spark", "pipeline", "wal", "queue", "journal", "documents"):
         assert re.search(rf"^  {part}\b", output, re.MULTILINE), part
 
 
@@ -133,13 +139,27 @@ def test_events_that_are_missing_and_a_copy_that_differs_fail_the_tour(tmp_path:
     assert [claim[:20] for claim in told.false] == ["all of them are read", "verify: equal (event", "read through the cop"]
 
 
+def test_a_lost_lock_and_a_store_that_differs_fail_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unlocked(resource: Resource, item: Any, **more: Any) -> HyperStorageTransactionCreated:
+        return await Resource.put(resource, {"id": "hat", "name": "hat", **item})
+
+    async def differs(documents: Documents) -> VerifiedDocuments:
+        raise Differs("item hat is another one")
+
+    monkeypatch.setattr(Resource, "patch", unlocked)
+    monkeypatch.setattr(Documents, "verify", differs)
+    told = TourReport(io.StringIO())
+    document_chapter(None, Settings(data=tmp_path), told)  # type: ignore[arg-type]  # it has a log of its own
+    assert [claim[:20] for claim in told.false] == ["PUT makes revision 1", "verify: equal (item "]
+
+
 def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, demo: Callable[..., Ran]) -> None:
     with headwater.open_blocking(tmp_path) as hw:
         for name in ("demo-appends", "demo-else", "mine", "my-demo-"):
             hw.log.create_topic(name)
         hw.log.append("mine", 0, [Record(None, b"kept")])
         hw.wal("demo-mine").create(1)
-    for folder in ("demo-second", "demo-wal", "demo-queue", "demo-journal"):
+    for folder in ("demo-second", "demo-wal", "demo-queue", "demo-journal", "demo-documents"):
         (tmp_path / folder).mkdir()
     ended = demo("clean", "--data", str(tmp_path))
     assert ended.code == 0, ended.err
@@ -151,6 +171,7 @@ def test_cleaning_up_removes_the_tours_things_and_nothing_else(tmp_path: Path, d
     assert not (tmp_path / "demo-wal").exists()
     assert not (tmp_path / "demo-queue").exists()
     assert not (tmp_path / "demo-journal").exists()
+    assert not (tmp_path / "demo-documents").exists()
     assert "nothing of a tour" in demo("clean", "--data", str(tmp_path)).out
 
 

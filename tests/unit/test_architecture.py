@@ -40,7 +40,13 @@ def walks() -> Iterator[tuple[str, int, list[Step]]]:
 
 
 WALKS = {title: (limit, steps) for title, limit, steps in walks()}
-LIMITS = {"A record from the source to the ack": 18, "An append over HTTP": 10, "A write to a region": 10, "`headwater log show`": 10}
+LIMITS = {
+    "A record from the source to the ack": 18,
+    "An append over HTTP": 10,
+    "A write to a region": 10,
+    "A document's PUT": 10,
+    "`headwater log show`": 10,
+}
 
 
 def test_every_walk_is_there_with_its_limit() -> None:

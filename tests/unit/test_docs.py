@@ -11,11 +11,13 @@ import pytest
 from typer.main import get_command
 
 from headwater.cli.app import app
-from headwater.core import errors
+from headwater.core import document_errors, errors
 from headwater.core.config import NOT_SETTINGS, load
 from headwater.core.errors import HeadwaterError
 from headwater.core.metrics import Metrics, SinkReading
 from headwater.core.settings import every_setting
+from headwater.documents.metrics import DocumentMetrics
+from headwater.documents.partition_status import PartitionStanding
 from headwater.journal.cache import CacheCounts
 from headwater.journal.lag import PartitionLag
 from headwater.journal.metrics import JournalMetrics, TopicReading
@@ -162,7 +164,7 @@ def test_variables_named_in_the_text_are_real(tmp_path: Path) -> None:
 def tree(kind: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
     yield kind
     for child in kind.__subclasses__():
-        if child.__module__ == errors.__name__:
+        if child.__module__ in (errors.__name__, document_errors.__name__):
             yield from tree(child)
 
 
@@ -225,6 +227,9 @@ def test_every_metric_is_documented_with_type_and_labels() -> None:
     shown = ShownProjection(topic="journal-bank", name="balances", positions="sqlite", on_error="stop", lag=1, dead=1, standing=1)
     projections.read = lambda: [shown]
     metrics.add(projections)
+    documents = DocumentMetrics()
+    documents.read = lambda: [PartitionStanding(partition=0, state="Active")]
+    metrics.add(documents)
     real = {}
     for family in metrics.registry.collect():
         if family.name.startswith("headwater_"):

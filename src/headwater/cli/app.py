@@ -30,7 +30,7 @@ def app() -> typer.Typer:
     tree.add_typer(demo.group(), name="demo")
     for part in parts.PARTS:
         if part.commands:
-            tree.add_typer(load(part.commands)(), name=part.name)
+            tree.add_typer(load(part.commands)(), name=part.command or part.name)
     tree.command("config", cls=Command)(config.show_config)
     tree.command("doctor", cls=Command)(doctor.doctor)
     tree.command("version", cls=Command)(version.show_version)

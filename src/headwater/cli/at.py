@@ -29,7 +29,9 @@ SERVER = "HEADWATER_SERVER"
 NO_SERVER = "none"
 _PATIENCE = 2.5  # seconds after which a server that says nothing is told of
 _WAITS = 5.0  # and after which a command no longer waits for it
-_COMMAND = re.compile(r"(`|^ *)headwater ((?:log|pipeline|wal|queue|journal) (?!about|init|test)(?![^`\n]*--help)[^`\n]+)", re.MULTILINE)
+_COMMAND = re.compile(
+    r"(`|^ *)headwater ((?:log|pipeline|wal|queue|journal|doc) (?!about|init|test)(?![^`\n]*--help)[^`\n]+)", re.MULTILINE
+)
 _FILES = re.compile(r"log (?:check|repair|import)|pipeline run|journal replicate")  # commands that have no --server
 
 

@@ -1,4 +1,5 @@
-"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables, queues and journals, looked up where the command would.
+"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables, queues, journals and documents, looked up where the
+command would.
 
 After any error it offers nothing.
 """
@@ -40,6 +41,7 @@ regions = _completing(lambda hw, words: (f"{one.namespace}/{one.region}" for one
 queues = _completing(lambda hw, words: (one.queue for one in hw.queue.list()))
 journal_topics = _completing(lambda hw, words: _journal_topics(hw))
 journal_ids = _completing(lambda hw, words: islice(hw.journals(words["topic"]).ids(), _MOST_IDS))
+documents = _completing(lambda hw, words: (one.path for one in islice(hw.documents.list(), _MOST_IDS)))
 wal_tables = _completing(lambda hw, words: _tables_of(hw, words["region"]))
 
 

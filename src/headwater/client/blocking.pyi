@@ -6,8 +6,17 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self
 
+from headwater.client.document_value import (
+    ANY_BODY,
+    MISSING,
+    B,
+    BatchWrite,
+    ChangesSince,
+    Document,
+    DocumentChange,
+)
 from headwater.client.door import Headwater
 from headwater.client.queue_claim import DeadQueueRow, Exchanged, QueueRow
 from headwater.client.queue_result import NO_RESULT
@@ -18,6 +27,17 @@ from headwater.core.config import Config
 from headwater.core.errors import (
     HeadwaterError,
 )
+from headwater.core.units import Duration
+from headwater.documents.answers import (
+    HyperStorageIndex,
+    HyperStorageIndexCreated,
+    HyperStorageTransaction,
+    HyperStorageTransactionCreated,
+    ListedContent,
+    ShownView,
+)
+from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
+from headwater.documents.write import PatchKind
 from headwater.journal import care_requests as care
 from headwater.journal import projection_requests as asked
 from headwater.journal.answers import (
@@ -272,16 +292,26 @@ class BlockingWalNamespace:
         """Raise `TypeError`: Python would ask `__getitem__` for 0, 1, 2 and so on, and never end."""
 
     def create(self, region: int, settings: RegionSettings | None = None) -> RegionSummary:
-        """Create a region; one that is there stays as it is. Errors: `BadInput`; `AlreadyExists` where it has other settings than given."""
+        """Create a region; one that is there stays as it is. Errors: `BadInput`; `AlreadyExists` where it has other settings than given;
+        `Unsupported` for a replication of segment files."""
 
     def delete(self, region: int, *, dry_run: bool = False) -> RegionDeleted:
         """Delete a region with all of its tables, for good. Errors: `RegionNotFound`; `NotOwner` while another process owns it."""
 
-    def open(self, region: int, *, create: RegionSettings | bool = False, take_over: bool = False) -> BlockingOneRegion:
+    def open(
+        self,
+        region: int,
+        *,
+        create: RegionSettings | bool = False,
+        take_over: bool = False,
+        on_pin: Callable[[PinnedLog], None] | None = None,
+    ) -> BlockingOneRegion:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.
 
-        `take_over`: also where a living process owns it, whose next write is then `Fenced`. Errors: `RegionNotFound`; `NotOwner`, which
-        names the owner, where that one serves at no address; `MetaLost`, `Damaged`.
+        `take_over`: also where a living process owns it, whose next write is then `Fenced`. `on_pin`: is called with what pins the log
+        before a clean moves a table because of `pin_limit`, by the thread of the event loop, until the region is closed. Errors:
+        `RegionNotFound`; `NotOwner`, which names the owner, where that one serves at no address; `MetaLost`, `Damaged`; `Unsupported` for
+        `on_pin` over HTTP.
         """
 
     def take_over(self, region: int) -> BlockingOneRegion:
@@ -355,7 +385,8 @@ class BlockingOneRegion:
 class BlockingEntryStream:
     """Payloads, one by one or in batches. What they are is decided with the first one. An error stays an error on every later call.
 
-    Errors: `OffsetGone` where a clean has removed them meanwhile: this never ends early without a word. `RegionNotFound`, `Damaged`.
+    A call that is given up, as by `asyncio.timeout`, takes nothing away: the next one goes on behind what was given. Errors: `OffsetGone`
+    where a clean has removed them meanwhile: this never ends early without a word. `RegionNotFound`, `Damaged`.
     """
 
     def next_batch(self) -> list[LogEntry]:
@@ -684,6 +715,9 @@ class BlockingTopicJournals:
     def dead_quarantine(self, partition: int, offset: int, *, why: str, snapshots: bool = False, dry_run: bool = False) -> care.ShownDead:
         """Leave out a record that cannot be decoded: its partition goes on behind it. Errors: `BadInput` for one that can be decoded."""
 
+    def dead_drop(self, partition: int, offset: int, *, why: str, snapshots: bool = False, dry_run: bool = False) -> care.ShownDead:
+        """`dead_quarantine`, by the name that dead things of every part have for it."""
+
     def dead_retry(
         self, partition: int, offset: int, *, why: str = "", snapshots: bool = False, dry_run: bool = False
     ) -> care.RetriedRecord:
@@ -694,6 +728,190 @@ class BlockingTopicJournals:
 
     def projection(self, name: str) -> BlockingNamedProjection:
         """A projection by its name. Does no I/O. Errors: `BadInput` for what is no name."""
+
+class BlockingDocuments:
+    """Every document and collection: `doc = await hw.documents["shop/settings"].get()`.
+
+    Errors of every call: `BadPath`, `BadInput`, `Unavailable`; over HTTP also `Unreachable`.
+    """
+
+    @property
+    def views(self) -> BlockingCollectionViews:
+        """Collections that mirror documents and items."""
+
+    def __getitem__(self, path: str) -> BlockingResource:
+        """A document, a collection (its path ends with ~) or an item. Does no I/O. Errors: `BadPath`."""
+
+    def list(self, prefix: str = "") -> Generator[ListedContent]:
+        """The documents and collections whose paths begin so, by path."""
+
+    def batch(self, writes: Sequence[BatchWrite]) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
+        """Many writes, each done by itself, those of one document or collection in their order: method, path and body of each, such as
+        ("put", "shop/settings", {"open": True}), or a `BatchLine`. Returns, for each, its transaction or the error that it met."""
+
+    def feed(self, prefix: str, after: str | None = None, *, snapshot: bool = False) -> Generator[DocumentChange]:
+        """The changes of everything below a path, such as "shop/", those behind a position and then those that come, for ever."""
+
+    def transactions(
+        self, path: str | None = None, *, state: Literal["accepted", "applied"] | None = None, limit: int = 100
+    ) -> Sequence[HyperStorageTransaction]:
+        """Transactions, the newest first: of one document or collection, or of all."""
+
+    def transaction(self, transaction: str, *, wait: int = 0) -> HyperStorageTransaction:
+        """How far a write is. `wait`: seconds to wait until it is published. Errors: `NotFound`."""
+
+    def status(self) -> DocumentsStatus:
+        """The partitions of documents: who owns them, how far the store is, what waits."""
+
+    def trail(self, path: str, *, limit: int = 100) -> DocumentTrail:
+        """A document on its way: its newest records in the log, and what the store has of it."""
+
+    def verify(self, *, progress: Callable[[int, int], None] | None = None) -> VerifiedDocuments:
+        """Compare the store with what the log says. `progress`: is told, about once a second, how many records are folded, and of how many.
+        Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
+
+    def rebuild(self, *, why: str = "", dry_run: bool = False) -> RebuiltDocuments:
+        """Make the store anew from the log. Errors: `LogGap` where the log was deleted."""
+
+class BlockingCollectionIndexes:
+    """The indexes of a collection: `await shop.indexes.create("by-price", sort="price:decimal")`. Errors: `BadPath`, `Unavailable`."""
+
+    def create(
+        self, index: str | None = None, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+    ) -> HyperStorageIndexCreated:
+        """Make an index, which is built in the background. `sort`: fields with commas between, a - before those that fall, and :decimal
+        behind those that hold numbers, such as "-price:decimal,name"; none: by id. `filter`: of its items.
+
+        Errors: `AlreadyExists`, `BadFilter`.
+        """
+
+    def put(
+        self, index: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+    ) -> HyperStorageIndexCreated:
+        """As `create`; an index of this id that is there and the same stays as it is. Errors: `AlreadyExists` where it is another one."""
+
+    def list(self) -> Sequence[HyperStorageIndex]:
+        """Every index of the collection, and how far it is built."""
+
+    def status(self, index: str) -> HyperStorageIndex:
+        """An index, and how far it is built. Errors: `UnknownIndex`."""
+
+    def drop(self, index: str, *, dry_run: bool = False) -> None:
+        """Drop an index. Errors: `UnknownIndex`."""
+
+class BlockingResource:
+    """A document, a collection or an item: `shop = hw.documents["shop/catalogue~"]`, then `await shop.put("hat", {"price": 12})`.
+
+    Calls of a collection name the item first; calls of a document or an item name none. Errors of every call: `BadPath`, `BadInput`,
+    `DocumentNotFound`, `Unavailable`; over HTTP also `Unreachable`.
+    """
+
+    path: str
+
+    @property
+    def indexes(self) -> BlockingCollectionIndexes:
+        """The indexes of a collection."""
+
+    def __getitem__(self, item: str) -> BlockingResource:
+        """An item of a collection, by its id. Does no I/O. Errors: `BadPath`, `BadInput`."""
+
+    def get(self, item: str | None = None, *, type: type[B] = ANY_BODY, revision: int | None = None, at: int | None = None) -> Document[B]:
+        """A document or an item; of a collection without an item, its first page as HAL. `type`: what its body is decoded into, such as a
+        `msgspec.Struct`. `revision`, `at` (ms): as it was then. Errors: `DocumentNotFound`; `OffsetGone` for history that is not kept."""
+
+    def query(
+        self,
+        filter: str | None = None,
+        *,
+        sort: str | None = None,
+        size: int | None = None,
+        skip_max: int | None = None,
+        type: type[B] = ANY_BODY,
+    ) -> Generator[B]:
+        """The items of a collection that fulfil a filter, in an order such as "price:desc,name" or "-price,name", page by page.
+
+        `size`: the most items; None: all. Errors: `BadFilter`; `QueryLimited` with the index that would help.
+        """
+
+    def count(self, filter: str | None = None) -> int:
+        """How many items fulfil a filter. Errors: as of `query`."""
+
+    def explain(self, filter: str | None = None, *, sort: str | None = None, size: int | None = None) -> Any:
+        """How a query is done: the index that it uses and why, how many items it reads, and what is left of its budget."""
+
+    def feed(self, after: int | str | None = None, *, snapshot: bool = False, filter: str | None = None) -> Generator[DocumentChange]:
+        """The changes of the document, the collection or the item, those behind a revision and then those that come, for ever.
+
+        `after`: the revision, or the `position` of the last change that was seen; None: only what comes. `snapshot`: its state first.
+        `filter`: a live query, of items that enter, change and leave. Without gaps; where history does not reach back, `reset` and a
+        snapshot come.
+        """
+
+    def since(self, revision: int, item: str | None = None) -> ChangesSince:
+        """What has changed after a revision: the states of items now, and which were deleted. For a client that was away; it asks again
+        from the answer's `revision` on. Where history does not reach back so far, `reset` is true: read everything."""
+
+    def history(self, item: str | None = None, *, after: int | None = None, reverse: bool = False) -> Generator[DocumentChange]:
+        """The changes that the log keeps, by revision. `after`: those behind a revision; with `reverse` those before it, newest first."""
+
+    def put(
+        self,
+        item: Any,
+        body: Any = MISSING,
+        *,
+        if_match: str | int | None = None,
+        if_none_match: str | int | None = None,
+        ttl: str | Duration | None = None,
+        idempotency_key: str | None = None,
+    ) -> HyperStorageTransactionCreated:
+        """Create or replace: `put(id, body)` an item of a collection, `put(body)` the document. Returns its revision, and whether it is
+        new. `if_match`: an etag or a revision that it must have; `if_none_match="*"`: it must not be there. `ttl`: how long it lives.
+        Errors: `NotMatched`, `UnfitBody`."""
+
+    def patch(
+        self,
+        item: Any,
+        body: Any = MISSING,
+        *,
+        kind: PatchKind = "merge",
+        if_match: str | int | None = None,
+        ttl: str | Duration | None = None,
+        idempotency_key: str | None = None,
+    ) -> HyperStorageTransactionCreated:
+        """Change fields: `patch(id, body)` of an item, `patch(body)` of the document. `kind`: merge, null removes a field (RFC 7386);
+        operations, a list of them (RFC 6902); increment, numbers that are added. Errors: `DocumentNotFound`, `NotMatched`, `UnfitBody`."""
+
+    def post(self, body: Any, *, ttl: str | Duration | None = None, idempotency_key: str | None = None) -> HyperStorageTransactionCreated:
+        """Add an item to the collection, under an id that is greater than every one before it; `path` of the answer names it."""
+
+    def delete(
+        self, item: str | None = None, *, if_match: str | int | None = None, idempotency_key: str | None = None
+    ) -> HyperStorageTransactionCreated:
+        """Delete an item, the document, or without an item the whole collection. Errors: `DocumentNotFound`, `NotMatched`."""
+
+    def restore(
+        self, item: str | int, revision: int | None = None, *, if_match: str | int | None = None, dry_run: bool = False
+    ) -> HyperStorageTransactionCreated:
+        """Give it the state again that it had: `restore(id, revision)` an item, `restore(revision)` the document. Errors: `OffsetGone`."""
+
+    def batch(self, writes: Sequence[BatchWrite], *, idempotency_key: str | None = None) -> Sequence[HyperStorageTransactionCreated]:
+        """Several writes to the collection or the document that count together or not at all: method, path and body of each, such as
+        ("put", "shop/catalogue~/hat", {"price": 12}). Errors: those of the first write that cannot be done."""
+
+class BlockingCollectionViews:
+    """The views: `await hw.documents.views.put("cheap~", "shop/{*}", filter="price < 10")`. Errors: `BadPath`, `Unavailable`."""
+
+    def put(self, path: str, template: str, *, filter: str = "", dry_run: bool = False) -> ShownView:
+        """Make a view of what a template names ({*} stands for one segment) and a filter accepts. Errors: `BadFilter`, `Conflict`."""
+
+    def list(self) -> Sequence[ShownView]:
+        """Every view, by path."""
+
+    def get(self, path: str) -> ShownView:
+        """A view: what it mirrors. Errors: `DocumentNotFound`."""
+
+    def delete(self, path: str, *, dry_run: bool = False) -> None:
+        """End a view, and delete its items. Errors: `DocumentNotFound`."""
 
 class BlockingJournal:
     """The events of one entity, numbered from 1. The first Append creates it.
@@ -953,6 +1171,7 @@ class Blocking:
     wal: BlockingWriteAheadLog
     queue: BlockingQueues
     journals: BlockingJournals
+    documents: BlockingDocuments
     def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...

@@ -19,6 +19,7 @@ from headwater.core.settings import Settings
 
 if TYPE_CHECKING:
     from headwater.client.backend import Backend
+    from headwater.client.documents import Documents
     from headwater.client.journals import Journals
     from headwater.client.log import AsyncLog
     from headwater.client.pipelines import Pipelines
@@ -88,6 +89,8 @@ class Headwater:
         return self._log
 
     if TYPE_CHECKING:
+        documents: Documents
+        """The documents: `hw.documents["shop/catalogue~"]` is one path. Errors: `Closed` outside of `async with`."""
         journals: Journals
         """The journals: `hw.journals("bank")` are those of a topic. Errors: `Closed` outside of `async with`."""
         pipelines: Pipelines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -73,14 +73,16 @@ class HttpConnection:
         content: bytes = b"",
         patience: float | None = 60.0,
         hot: bool = False,
+        seen: dict[str, str] | None = None,
     ) -> bytes:
-        """The body of an answer. `hot`: a short request, which may share a connection with others.
+        """The body of an answer. `hot`: a short request, which may share a connection with others. `seen`: takes the answer's headers, by
+        their names in small letters.
 
         Errors: the server's, `Unreachable`, `Timeout`, and `OutcomeUnknown` for a lost answer to a change.
         """
         head = self.head(method, path, params, headers)
         safe = method == "GET" or "Idempotency-Key" in headers
-        return await self.exchange(method, path, head, content, patience=patience, hot=hot, safe=safe)
+        return await self.exchange(method, path, head, content, patience=patience, hot=hot, safe=safe, seen=seen)
 
     async def answers(self, *, patience: float) -> bool:
         """Whether the server says anything within `patience` seconds. A stopped one takes connections, and says nothing.
@@ -94,7 +96,16 @@ class HttpConnection:
         return True
 
     async def exchange(
-        self, method: str, path: str, head: bytes, content: bytes, *, patience: float | None = 60.0, hot: bool = False, safe: bool = False
+        self,
+        method: str,
+        path: str,
+        head: bytes,
+        content: bytes,
+        *,
+        patience: float | None = 60.0,
+        hot: bool = False,
+        safe: bool = False,
+        seen: dict[str, str] | None = None,
     ) -> bytes:
         """`ask` with a prepared `head`. `safe`: the request may be repeated."""
         loop = asyncio.get_running_loop()
@@ -117,6 +128,8 @@ class HttpConnection:
             except asyncio.CancelledError:
                 protocol.leave(exchange)
                 raise
+            if seen is not None:
+                seen |= {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in exchange.headers}
             return self._answer(method, path, exchange)
 
     def _answer(self, method: str, path: str, exchange: Exchange) -> bytes:
@@ -152,9 +165,10 @@ class HttpConnection:
 
     @asynccontextmanager
     async def events(
-        self, path: str, *, params: Mapping[str, object] = _NONE, headers: Mapping[str, str] = _NONE
+        self, path: str, *, params: Mapping[str, object] = _NONE, headers: Mapping[str, str] = _NONE, names: Collection[str] = ()
     ) -> AsyncIterator[AsyncIterator[ServerEvent]]:
-        """The events of a stream, once the server has answered. Errors: as `ask`, and those that the server sends as events."""
+        """The events of a stream, once the server has answered: those without a name, and those of these names. Errors: as `ask`, and
+        those that the server sends as events."""
         head = self.head("GET", path, params, {"Accept": "text/event-stream", **headers}) + b"\r\n"
         protocol = self._ready(hot=False) or await self._connected(hot=False)
         exchange = Exchange(asyncio.get_running_loop(), patience=_STREAM, streamed=True)
@@ -166,7 +180,7 @@ class HttpConnection:
             if exchange.status != 200:
                 body = b"".join([chunk async for chunk in _chunks(protocol, exchange)])
                 raise error_of(exchange.status, body)
-            async with aclosing(_events(protocol, exchange)) as events:
+            async with aclosing(_events(protocol, exchange, names)) as events:
                 yield events
         except ConnectionEnded as error:
             raise self._closed() if self.closed else self._unreachable(error) from error
@@ -235,13 +249,13 @@ async def _chunks(protocol: HttpProtocol, exchange: Exchange) -> AsyncIterator[b
         yield chunk
 
 
-async def _events(protocol: HttpProtocol, exchange: Exchange) -> AsyncGenerator[ServerEvent]:
+async def _events(protocol: HttpProtocol, exchange: Exchange, names: Collection[str]) -> AsyncGenerator[ServerEvent]:
     reader = EventReader()
     async for chunk in _chunks(protocol, exchange):
         for event in reader.feed(chunk):
             if event.event == "error":
                 raise error_of(500, event.data.encode())
-            if event.event == "message":
+            if event.event == "message" or event.event in names:
                 yield event
 
 

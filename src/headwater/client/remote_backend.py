@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
@@ -65,6 +65,8 @@ class RemoteBackend(Backend):
         if get_origin(operation.answer) is list:
             request.check()
             return await self._all(operation, shape_of(operation).write(request))
+        if operation.reads is not None:
+            return await self._with_headers(operation, request, operation.reads)
         if operation.answer is None or operation.answer is bytes:
             return cast(A, await self.raw(operation, request, bytes))  # without content it is empty
         if 204 in operation.statuses:  # whose answer without content is the one that holds nothing
@@ -88,14 +90,20 @@ class RemoteBackend(Backend):
         answer = await self._ask(operation, sent, body, waits=request.waits(), **parts)
         return self.http.understood(operation.method, sent.path, read, answer)
 
+    async def _with_headers(self, operation: Operation[R, A], request: R, reads: Callable[[bytes, Mapping[str, str]], A]) -> A:
+        """An answer that is made of the response's headers, too."""
+        seen: dict[str, str] = {}
+        return await self.raw(operation, request, lambda body: reads(body, seen), seen=seen)
+
     async def _ask(
         self, operation: Operation[R, Any], sent: SentRequest, body: tuple[str, bytes] | None = None, *, waits: float = 0.0, **parts: Any
     ) -> bytes:
         headers = {**sent.headers, **parts.pop("headers", {})}
         if sent.body is not None:
-            parts, headers = {"content": sent.body}, {"Content-Type": "application/json", **headers}
+            parts, headers = {**parts, "content": sent.body}, {"Content-Type": "application/json", **headers}
         elif body is not None:
-            parts, headers = {"content": body[1], "hot": len(body[1]) <= _HOT and not waits}, {"Content-Type": body[0], **headers}
+            hot = len(body[1]) <= _HOT and not waits
+            parts, headers = {**parts, "content": body[1], "hot": hot}, {"Content-Type": body[0], **headers}
         patience = None if operation.patience is None else operation.patience + waits + _LONGER
         return await self.http.ask(operation.method, sent.path, params=dict(sent.query), headers=headers, patience=patience, **parts)
 
@@ -129,7 +137,8 @@ class RemoteBackend(Backend):
         while True:
             try:
                 sent = shape_of(operation).write(request)
-                async with self.http.events(sent.path, params=dict(sent.query), headers=dict(sent.headers)) as events:
+                asked = self.http.events(sent.path, params=dict(sent.query), headers=dict(sent.headers), names=operation.events)
+                async with asked as events:
                     answered = self._clock.monotonic()
                     async for event in events:
                         item = self.http.understood(operation.method, sent.path, read, event.data)

@@ -301,7 +301,7 @@ class Unavailable(HeadwaterError):
 
 
 class Busy(Unavailable):
-    """The server has reached its limit of connections or streams. Ask again after the time in Retry-After."""
+    """The server has reached its limit of connections, streams or jobs. Ask again after the time in Retry-After."""
 
 
 class Cancelled(Unavailable):

@@ -56,6 +56,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Path | None, Note("A PEM file of the server's certificate, for TLS. The server reads it again when it changes.", '"server.pem"')
     ] = None
     tls_key: Annotated[Path | None, Note("A PEM file of the certificate's key, without a password.", '"server.key"')] = None
+    origins: Annotated[
+        tuple[str, ...],
+        Note("Origins of other sites whose pages may ask this server from a browser; * is every one.", '["https://shop.example"]'),
+    ] = ()
     max_body: Annotated[Size, Note("The largest request body.", '"64MiB"', 1)] = Size(64 << 20)
     max_header: Annotated[Size, Note("The largest head of a request: its address and headers.", '"32KiB"', 1 << 10)] = Size(32 << 10)
     header_timeout: Annotated[Duration, Note("How long a client may take to send the head of a request.", '"20s"', 1)] = Duration(20_000)

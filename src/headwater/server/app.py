@@ -12,8 +12,8 @@ from headwater.core.errors import BadMethod, Forbidden, HeadwaterError, NotFound
 from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics
 from headwater.server.auth import OriginCheck, Tokens
-from headwater.server.call import WHO, Call, ClientGone
-from headwater.server.caller import ANYBODY, OWNER, Caller
+from headwater.server.call import ALLOW, CALLER, WHO, Call, ClientGone
+from headwater.server.caller import ANYBODY, OWNER, Caller, beyond_prefixes, is_job
 from headwater.server.hot import HotPath
 from headwater.server.problem import problem_answer
 from headwater.server.route import Address, Match, Route, Router
@@ -22,8 +22,6 @@ from headwater.wire.operation import Role
 Report = Callable[[str, BaseException], None]
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _ROUTE = "headwater.route"
-_CALLER = "headwater.caller"
-_ALLOW = "headwater.allow"
 
 
 class App:
@@ -51,14 +49,20 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         status = 0
+        origin = self._guard.origins.of(scope["headers"])
 
         async def counted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if origin is not None:
+                    message["headers"] = [*message["headers"], *self._guard.origins.told(origin)]
             await send(message)
 
         try:
+            if origin is not None and self._guard.origins.asks_before(scope["method"], scope["headers"]):
+                await self._guard.origins.permission()(scope, receive, counted)
+                return
             self._identify(scope)
             await self._handle(scope, receive, counted)
         except ClientGone:
@@ -95,7 +99,7 @@ class App:
     def _identify(self, scope: Scope) -> None:
         """Note the caller of a request. Errors: those of the guard and of `_caller`."""
         self._guard.check(scope["method"], scope["headers"])
-        caller = scope[_CALLER] = self._caller(scope)
+        caller = scope[CALLER] = self._caller(scope)
         scope[WHO] = "http" if self._tokens is None else caller.who
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +121,7 @@ class App:
         scope[_ROUTE] = match.address.path
         call = Call(scope, receive, match.variables, self._max_body)
         route = call.route = call.choose(routes)
-        if scope[_CALLER].role < route.operation.role:
+        if scope[CALLER].role < route.operation.role:
             needed = route.operation.role.name.lower()
             raise Forbidden(f"The token's role may not {route.operation.method} here.", hint=f"Use a token of the role {needed}.")
         call.query = route.shape.read_query(scope["query_string"])
@@ -125,7 +129,7 @@ class App:
 
     async def _without(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
         """The answer for a method that an address does not have."""
-        scope[_ALLOW] = address.allow
+        scope[ALLOW] = address.allow
         if scope["method"] != "OPTIONS":
             raise BadMethod(f"{scope['path']} has no {scope['method']}.", hint=f"It takes {address.allow}.")
         await Response(status_code=204, headers={"Allow": address.allow})(scope, receive, send)
@@ -138,8 +142,9 @@ class App:
             return ANYBODY
         authorization = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
         caller = self._tokens.caller(authorization)
-        if not caller.reaches(scope["raw_path"].partition(b"?")[0]):
-            raise Forbidden("The token may not call this address.", hint="Ask whoever runs the server for a token with this prefix.")
+        path = scope["raw_path"].partition(b"?")[0]
+        if not caller.reaches(path) and not is_job(path):
+            raise beyond_prefixes()
         return caller
 
     def hot_problem(self, error: Exception) -> tuple[int, bytes]:
@@ -155,5 +160,5 @@ class App:
             error = HeadwaterError("Something in headwater went wrong that should not.", hint=f"Its log says more under {error_id}.")
         elif error.status >= 500:
             self._report(error_id, error)
-        headers = {"Allow": scope[_ALLOW]} if isinstance(error, BadMethod) and _ALLOW in scope else None
+        headers = {"Allow": scope[ALLOW]} if isinstance(error, BadMethod) and ALLOW in scope else None
         return problem_answer(error, error_id, headers)

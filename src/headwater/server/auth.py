@@ -7,12 +7,13 @@ import hmac
 import logging
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from headwater.core.errors import BadConfig, Denied, Forbidden
 from headwater.server.caller import Caller, Prefix, segments_of
+from headwater.server.origins import AllowedOrigins
 from headwater.wire.operation import Role
 
 _ROLES = {role.name.lower(): role for role in Role if role}
@@ -84,11 +85,12 @@ class OriginCheck:
     foreign name that resolves to 127.0.0.1 is not; and a request that changes something must not come from another site.
     """
 
-    def __init__(self, *, hosts: Iterable[str] | None) -> None:
-        """`hosts` None: allow every Host, because the server checks tokens."""
+    def __init__(self, *, hosts: Iterable[str] | None, origins: AllowedOrigins | None = None) -> None:
+        """`hosts` None: allow every Host, because the server checks tokens. `origins`: whose pages may change something all the same."""
         self._hosts = None if hosts is None else frozenset(hosts)
+        self.origins = origins or AllowedOrigins()
 
-    def check(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def check(self, method: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Errors: `Forbidden`."""
         host = origin = site = None
         for name, value in headers:
@@ -103,7 +105,8 @@ class OriginCheck:
                 f"The Host {host!r} is no name of this server.",
                 hint="Use its address, or give the server a token file to serve other names.",
             )
-        if method not in ("GET", "HEAD") and (site == "cross-site" or (origin is not None and _site(origin) != host)):
+        foreign = method not in ("GET", "HEAD") and self.origins.of(headers) is None
+        if foreign and (site == "cross-site" or (origin is not None and _site(origin) != host)):
             raise Forbidden(
                 "A page of another site may not change anything here.",
                 hint="Send the request from a program, or from the server's own pages.",

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from headwater.core.errors import BadType, TooLarge
 from headwater.core.units import Size
-from headwater.server.caller import origin_of
+from headwater.server.caller import Caller, origin_of
 from headwater.server.route import Route
 from headwater.wire import json
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope
 
 WHO = "headwater.who"
+CALLER = "headwater.caller"
+ALLOW = "headwater.allow"
+"""What the header Allow of a 405 lists."""
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _UNWANTED = re.compile(r"q=0(?:\.0*)?")
@@ -67,6 +70,17 @@ class Call:
     def who(self) -> str:
         """The caller for the audit: the token's name, or its role where it has none, and where the request came from."""
         return f"{self.scope[WHO]} from {origin_of(self.scope)}"
+
+    @property
+    def caller(self) -> Caller:
+        """The holder of the token."""
+        found: Caller = self.scope[CALLER]
+        return found
+
+    @property
+    def reached(self) -> bool:
+        """Whether the address lies below the token's prefixes. Of the others, only jobs get here: their starters may look at them."""
+        return self.caller.reaches(self.scope["raw_path"].partition(b"?")[0])
 
     def accepts(self, kind: str) -> bool:
         """Whether the Accept header names this type, and not with `q=0`."""

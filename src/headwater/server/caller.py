@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from headwater.core.errors import Forbidden
 from headwater.wire.operation import Role
 
 if TYPE_CHECKING:
@@ -50,6 +51,17 @@ class Caller(msgspec.Struct, frozen=True):
 def segments_of(raw_path: bytes) -> Prefix:
     """The segments of a path, each decoded once."""
     return tuple(unquote_to_bytes(segment) if b"%" in segment else segment for segment in raw_path[1:].split(b"/"))
+
+
+def is_job(raw_path: bytes) -> bool:
+    """Whether a path is that of one job: whoever has started it may see and cancel it, whatever the token's prefixes are."""
+    segments = segments_of(raw_path)
+    return len(segments) == 2 and segments[0] == b"jobs" and segments[1] not in (b"", b".", b"..")
+
+
+def beyond_prefixes() -> Forbidden:
+    """The error for an address that is not below the token's prefixes."""
+    return Forbidden("The token may not call this address.", hint="Ask whoever runs the server for a token with this prefix.")
 
 
 ANYBODY = Caller(Role.NOBODY)

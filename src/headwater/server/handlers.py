@@ -51,13 +51,13 @@ class Handlers:
 
     async def job(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
         request, who = await call.request(), call.who
-        job = self.backend.jobs.start(operation, lambda: self.backend.perform(operation, request, who=who))
+        job = self.backend.jobs.start(operation, lambda: self.backend.perform(operation, request, who=who), starter=call.caller)
         return json_answer(job, 202, {"Location": f"/jobs/{job.id}"})
 
     async def stream(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
         items = self.backend.stream(operation, await call.request())
         if operation.media == "text/event-stream":
-            return EventStream(_events(items), streams=self.streams, stop=self.stop, ids=self.ids)
+            return EventStream(_events(items, operation.named), streams=self.streams, stop=self.stop, ids=self.ids)
         return LineStream(_lines(items), streams=self.streams)
 
     def answered(self, operation: Operation[Any, Any], call: Call, answer: Any) -> Response:
@@ -80,11 +80,13 @@ class Handlers:
         return json_answer(answer, status or 200, {**headers, **(link or {})})
 
 
-async def _events(items: Any) -> AsyncGenerator[bytes]:
-    """Items as server-sent events; an item with an id is a pair of both."""
+async def _events(items: Any, named: str) -> AsyncGenerator[bytes]:
+    """Items as server-sent events; an item with an id is a pair of both. `named`: the field of an item that names the event."""
     async for item in items:
         identity, value = item if isinstance(item, tuple) else (None, item)
         head = b"" if identity is None else b"id: %b\n" % str(identity).encode()
+        if named:
+            head += b"event: %b\n" % getattr(value, named).encode()
         yield b"%bdata: %b\n\n" % (head, json.encode(value))
 
 

@@ -12,6 +12,9 @@ from typing import Any
 import msgspec
 
 from headwater.core.errors import HeadwaterError
+from headwater.documents import follow_operations as document_changes
+from headwater.documents import index_operations as document_indexes
+from headwater.documents import operations as documents
 from headwater.log import operations as log
 from headwater.pipeline import operations as pipeline
 from headwater.queue import dead_operations as queue_dead
@@ -62,6 +65,12 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (r"queue (?:pause|resume) (?P<queue>\S+)", queue.PAUSE, ""),
     (r"queue dead (?P<queue>\S+) list", queue_dead.DEAD, ""),
     (r"queue dead (?P<queue>\S+) retry (?P<id>\d+)", queue_dead.DEAD_RETRY, ""),
+    (r"doc put (?P<path>\S+)(?: \S+)?", documents.CONTENT_PUT, ""),
+    (r"doc post (?P<path>\S+)(?: \S+)?", documents.CONTENT_POST, ""),
+    (r"doc status", document_changes.STATUS, ""),
+    (r"doc index list (?P<path>\S+)", document_indexes.INDEX_LIST, ""),
+    (r"doc index create (?P<path>\S+) (?P<index>\S+).*", document_indexes.INDEX_PUT, ""),
+    (r"doc index drop (?P<path>\S+) (?P<index>\S+)", document_indexes.INDEX_DELETE, ""),
 )
 
 

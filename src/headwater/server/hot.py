@@ -45,18 +45,20 @@ class HotMatch(NamedTuple):
 
 
 class HotAnswer(NamedTuple):
-    """A future answer: `encode` makes the body from the result of `future`. `forsaken`: called when the client is gone before that."""
+    """A future answer: `encode` makes the body, or the whole reply, from the result of `future`. `forsaken`: called when the client is gone
+    before that."""
 
     future: asyncio.Future[Any]
-    encode: Callable[[Any], bytes]
+    encode: Callable[[Any], bytes | HotReply]
     forsaken: Callable[[], object] | None = None
 
 
 class HotReply(NamedTuple):
-    """An answer with headers of its own."""
+    """An answer with headers of its own. `status` 0: the first one of the operation."""
 
     body: bytes
     headers: bytes
+    status: int = 0
 
 
 HotHandler = Callable[[HotCall], HotAnswer | HotReply | bytes | None]
@@ -142,9 +144,12 @@ class HotPath:
             if found is None:
                 return None
             known = found
-        if known.caller.role < operation.role or (known.caller.prefixes and not known.caller.reaches(match.raw_path)):
-            return None
-        return Admission(match, content_type, known)
+        return Admission(match, content_type, known) if _permitted(match, known) else None
+
+    def readmit(self, admission: Admission, method: str, raw_path: bytes) -> Admission | None:
+        """An admission for the same method and headers, at another address; None: the application must handle it."""
+        match = self.find(method, raw_path)
+        return None if match is None or not _permitted(match, admission.client) else admission._replace(match=match)
 
     def begin(self, admission: Admission, query: bytes, body: bytes, *, alone: bool) -> Pending | None:
         """Begin an answer. None: the application must handle the request, or the admission is older than the token file."""
@@ -166,10 +171,11 @@ class HotPath:
         try:
             if isinstance(answer, Exception):
                 raise answer
-            if isinstance(answer, HotReply):
-                body, headers = answer
+            made = answer.encode(answer.future.result()) if isinstance(answer, HotAnswer) else answer
+            if isinstance(made, HotReply):
+                body, headers, status = made.body, made.headers, made.status or status
             else:
-                body = answer if isinstance(answer, bytes) else answer.encode(answer.future.result())
+                body = made
         except asyncio.CancelledError:
             status, written = self._problem(HeadwaterError("The request was given up.", hint="Ask again."))
         except Exception as error:
@@ -196,6 +202,11 @@ class HotPath:
         except HeadwaterError:
             return None  # the application reports it
         return KnownClient(host, authorization, self._generation, caller)
+
+
+def _permitted(match: HotMatch, client: KnownClient) -> bool:
+    caller = client.caller
+    return caller.role >= match.route.operation.role and (not caller.prefixes or caller.reaches(match.raw_path))
 
 
 _LINES: dict[int, bytes] = {}

@@ -1,8 +1,12 @@
-"""Recognizes a request that repeats the head of an earlier one on its connection by comparing bytes, without a parser."""
+"""Recognizes a request that repeats the head of an earlier one on its connection by comparing bytes, without a parser.
+
+Its path may be another one: what stands behind it has been checked, and the path is looked up and its caller checked again.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from headwater.server.hot import Admission
@@ -12,7 +16,12 @@ _LINE = 2048  # bytes in which the end of a request line is looked for
 _DIGITS = 6  # of a body's length
 _VERSION, _END = b" HTTP/1.1\r\n", b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]+)", re.IGNORECASE)
-_QUERY = re.compile(rb"[A-Za-z0-9._~=&%+-]*")  # what every parser takes as it is
+_PATH = re.compile(rb"(?:/[A-Za-z0-9._~-]+)+")  # what every parser takes as it is
+_QUERY = re.compile(rb"[A-Za-z0-9._~=&%+-]*")  # the same
+
+
+Readmit = Callable[[Admission, str, bytes], Admission | None]
+"""The admission of an earlier head, for the same method and headers with another raw path; None: let the application decide."""
 
 
 class _KnownHead(NamedTuple):
@@ -20,6 +29,7 @@ class _KnownHead(NamedTuple):
     after: bytes  # the bytes after the path and the query, up to the digits of the body's length
     has_body: bool
     query: int  # the most bytes of a query with which the head is not too large
+    target: int  # bytes of the method and the path
 
 
 class RepeatedRequest(NamedTuple):
@@ -34,8 +44,11 @@ class RepeatedRequest(NamedTuple):
 class HotHeads:
     """The admitted heads of one connection, by method and path. Their repetitions differ in the query and in the length of the body."""
 
-    def __init__(self) -> None:
+    def __init__(self, readmit: Readmit | None = None) -> None:
+        """`readmit`: admits a head with another path; None: only known paths are recognized."""
         self._heads: dict[bytes, _KnownHead] = {}
+        self._newest: dict[bytes, _KnownHead] = {}  # by method
+        self._readmit = readmit
 
     def learn(self, data: bytes, url: bytes, method: bytes, admission: Admission, *, room: int) -> None:
         """Remember the head at the front of the data, whose `url` and `method` a parser has read. `room`: by how much it could be larger.
@@ -56,7 +69,8 @@ class HotHeads:
             return
         if len(self._heads) >= _KEPT:
             self._heads.clear()
-        self._heads[target] = _KnownHead(admission, after, length is not None, room + len(query))
+        known = _KnownHead(admission, after, length is not None, room + len(query), len(target))
+        self._heads[target] = self._newest[method] = known
 
     def find(self, data: bytes, at: int, largest: int) -> RepeatedRequest | None:
         """The request at a place of the data, if it is whole, repeats a known head, and its body is not larger than `largest`."""
@@ -64,10 +78,10 @@ class HotHeads:
         if line < 0:
             return None
         target, _, query = data[at:line].partition(b"?")
-        head = self._heads.get(target)
+        head = self._heads.get(target) or self._alike(target)
         if head is None or not data.startswith(head.after, line):
             return None
-        if query and (len(query) > head.query or not _QUERY.fullmatch(query)):
+        if len(query) > head.query or (query and not _QUERY.fullmatch(query)):
             return None
         begin = line + len(head.after)
         if not head.has_body:
@@ -81,5 +95,15 @@ class HotHeads:
             return None  # a parser collects the rest
         return RepeatedRequest(head.admission, query, data[begin : begin + length], begin + length)
 
+    def _alike(self, target: bytes) -> _KnownHead | None:
+        """The newest head of the same method, admitted for another path."""
+        method, _, path = target.partition(b" ")
+        head = self._newest.get(method)
+        if head is None or self._readmit is None or not _PATH.fullmatch(path):
+            return None
+        admission = self._readmit(head.admission, method.decode("ascii"), path)
+        return None if admission is None else head._replace(admission=admission, query=head.query + head.target - len(target))
+
     def clear(self) -> None:
         self._heads.clear()
+        self._newest.clear()

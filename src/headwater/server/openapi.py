@@ -22,6 +22,7 @@ _PROBLEMS = {
     401: "The token is missing or unknown.",
     403: "The token's role may not do this, or a page of another site asked.",
     404: "It does not exist, and asking has not created it.",
+    405: "What is there does not take this method.",
     409: "Somebody else was first; nothing changed.",
     410: "The offset was deleted.",
     412: "It is not as the request's condition says; nothing changed.",
@@ -128,7 +129,8 @@ def _responses(operation: Operation[Any, Any], components: Components) -> dict[s
     content = _content(operation, components)
     said = operation.statuses or {202 if operation.kind == "job" else 204 if operation.answer is None else 200: _said(operation)}
     found: dict[str, Any] = {
-        str(status): {"description": text, **({"content": content} if content and status != 204 else {})} for status, text in said.items()
+        str(status): {"description": text, **({"content": content} if content and status not in (204, 304) else {})}
+        for status, text in said.items()
     }
     for status in sorted({error.status for error in _errors(operation)}):
         found[str(status)] = {"description": _PROBLEMS[status], "content": {MEDIA_TYPE: {"schema": components.of(Problem)}}}
@@ -151,6 +153,8 @@ def _content(operation: Operation[Any, Any], components: Components) -> dict[str
         return {"application/json": {"schema": {**components.of(JobStatus), **told}}}
     if answer is None:
         return {}
+    if operation.reads is not None:  # the answer's struct holds headers, too
+        return {operation.media: {"schema": {"description": "Any JSON."}}}
     if operation.kind == "stream":
         item = getattr(answer, "__name__", "item")
         text = f"Events whose data is a {item}; `: ping` each 15 seconds." if "event" in operation.media else f"One {item} a line."

@@ -12,9 +12,10 @@ import msgspec
 from starlette.responses import Response
 
 from headwater.client.jobs import Jobs, JobStatus
-from headwater.core.errors import Damaged, NotFound, Unavailable
+from headwater.core.errors import Damaged, Forbidden, NotFound, Unavailable
 from headwater.core.metrics import CONTENT_TYPE, Metrics
 from headwater.server.call import Call, json_answer
+from headwater.server.caller import beyond_prefixes
 from headwater.server.pages import front_page, reference_page
 from headwater.server.route import Route
 from headwater.wire.operation import Operation, Request, Role, described
@@ -117,8 +118,8 @@ CANCEL_JOB = Operation(
     path="/jobs/{job}",
     request=JobRequest,
     answer=JobStatus,
-    role=Role.OPERATOR,
-    says="End a job that runs.",
+    role=Role.READER,
+    says="End a job that runs: one's own; as an operator, any.",
     errors=(NotFound,),
 )
 FRONT = Operation(
@@ -197,10 +198,22 @@ class OwnHandlers:
         return json_answer(self._document())
 
     async def show_job(self, call: Call) -> ASGIApp:
+        if not self._started(call) and not call.reached:
+            raise beyond_prefixes()
         return json_answer(await self._jobs.wait(call.path["job"], call.query["wait"]))
 
     async def cancel_job(self, call: Call) -> ASGIApp:
+        if not self._started(call):
+            if not call.reached:
+                raise beyond_prefixes()
+            self._jobs.status(call.path["job"])  # an unknown one is nobody's
+            if call.caller.role < Role.OPERATOR:
+                raise Forbidden("The token's role may not end the jobs of others.", hint="Use a token of the role operator.")
         return json_answer(await self._jobs.cancel(call.path["job"]))
+
+    def _started(self, call: Call) -> bool:
+        """Whether the caller has started the job. Two tokens with the same name, role and prefixes are one caller."""
+        return self._jobs.starter(call.path["job"]) == call.caller
 
 
 def _page(text: str) -> Response:

@@ -25,7 +25,8 @@ def link_to_next(path: str, query: Mapping[str, Any], cursor: str, following: st
     """The header that leads to the next page."""
     if following is None:
         return None
-    written = urlencode({name: value for name, value in {**query, cursor: following}.items() if value is not None})
+    asked = {name: value for name, value in {**query, cursor: following}.items() if value is not None}
+    written = urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
     return {"Link": f'<{path}?{written}>; rel="next"'}
 
 

@@ -30,6 +30,7 @@ from headwater.server.handlers import Handlers
 from headwater.server.http_server import HttpServer
 from headwater.server.listening import descriptors_for, url_of
 from headwater.server.openapi import document
+from headwater.server.origins import AllowedOrigins
 from headwater.server.own import OWN, OwnHandlers
 from headwater.server.route import Route
 from headwater.server.streams import Streams
@@ -153,7 +154,7 @@ class Worker:
         app = App(
             routes,
             tokens=self._tokens,
-            guard=OriginCheck(hosts=None if self._tokens else allowed_hosts(server.host)),
+            guard=OriginCheck(hosts=None if self._tokens else allowed_hosts(server.host), origins=AllowedOrigins(server.origins)),
             metrics=metrics.http,
             ids=self._ids,
             report=report,

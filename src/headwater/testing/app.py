@@ -15,6 +15,7 @@ from headwater.server.app import App
 from headwater.server.auth import OriginCheck, Tokens
 from headwater.server.handlers import Handlers
 from headwater.server.openapi import document
+from headwater.server.origins import AllowedOrigins
 from headwater.server.own import OWN, OwnHandlers
 from headwater.server.route import Route
 from headwater.server.streams import Streams
@@ -30,8 +31,10 @@ def app_over(
     more: Sequence[Route] = (),
     clock: Clock | None = None,
     performers: Mapping[str, Any] | None = None,
+    origins: Sequence[str] = (),
 ) -> App:
-    """Every address of the server and `more`. Ids are `id`, bodies have up to 10,000 bytes. `performers`: of parts, in place of theirs."""
+    """Every address of the server and `more`. Ids are `id`, bodies have up to 10,000 bytes. `performers`: of parts, in place
+    of theirs. `origins`: of other sites, whose pages may ask."""
     clock, metrics, stop = clock or SystemClock(), metrics or Metrics(), asyncio.Event()
     backend = LocalBackend(log, clock=clock, performers=performers)
     streams = Streams(most=10, memory=1 << 20, metrics=metrics.http, now=clock.monotonic)
@@ -40,7 +43,7 @@ def app_over(
     return App(
         [*own.routes(), *handlers.routes(), *more],
         tokens=tokens,
-        guard=OriginCheck(hosts=hosts),
+        guard=OriginCheck(hosts=hosts, origins=AllowedOrigins(origins)),
         metrics=metrics.http,
         ids=lambda: "id",
         report=report or (lambda error_id, error: None),

@@ -53,7 +53,8 @@ def placed(where: Place, text: str, **more: Any) -> msgspec.Meta:
 
 def described(text: str, *, least: int | None = None, most: int | None = None, pattern: str | None = None, **extra: Any) -> msgspec.Meta:
     """The description of a field. `extra`: `time=True` for milliseconds that may be written as ISO 8601; `unsigned=True` for a number of
-    64 bits, in the path or the query."""
+    64 bits, in the path or the query; `segments` for a variable that takes several segments of the path, as `Segments` of
+    `headwater.wire.parameter` says."""
     if pattern is not None:
         return msgspec.Meta(description=text, pattern=pattern, extra=extra or None)
     return msgspec.Meta(description=text, ge=least, le=most, extra=extra or None)
@@ -116,8 +117,17 @@ class Operation(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True, eq=Fal
     """Whether a request without a body is refused."""
     sends: Callable[[R], tuple[str, bytes]] | None = None
     """Makes such a body of a request, for the client: its media type, and its bytes."""
+    reads: Callable[[bytes, Mapping[str, str]], A] | None = None
+    """Makes the answer of a response's body and headers (by their names in small letters), for the client; left out: its body is the
+    answer as JSON."""
+    rewrites: Callable[[bytes], bytes] | None = None
+    """Makes the query that this one means, where an older form of it is taken, too."""
+    events: tuple[str, ...] = ()
+    """Of a stream: the names of its events, where they have names."""
     media: str = "application/json"
     """The type of the answer; operations of one address differ in it, and the client's Accept chooses."""
+    named: str = ""
+    """The field of an item that names its event, where a stream is one of server-sent events; empty: they have no names."""
 
     @property
     def id(self) -> str:

@@ -16,6 +16,9 @@ from headwater.wire.times import read_time
 
 _LARGEST_ID = (1 << 64) - 1  # of a number that is described as `unsigned`: msgspec knows no bound above LARGEST
 ParameterKind = Literal["number", "text", "time", "flag"]
+Segments = Literal["one", "rest", "collection"]
+"""How much of the path a variable takes: one segment; all that are left; or those up to the last that ends with ~, and where none does,
+one segment in which an encoded slash is a slash."""
 _NUMBER = re.compile(r"([0-9]{1,20})(?:\.0+)?")  # 3.0 is a whole number, to JSON Schema as to people
 
 
@@ -33,6 +36,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     most: int = LARGEST
     choices: tuple[str, ...] = ()
     pattern: str = ""
+    segments: Segments = "one"
 
     def read(self, written: str) -> Any:
         """The value that a text means. Errors: `BadInput` naming the parameter."""
@@ -163,4 +167,5 @@ def _parameter(field: msgspec.structs.FieldInfo, kind: Any, meta: msgspec.Meta |
         most=_LARGEST_ID if extra.get("unsigned") else LARGEST if meta.le is None else int(meta.le),
         choices=choices,
         pattern=meta.pattern or "",
+        segments=extra.get("segments", "one"),
     )

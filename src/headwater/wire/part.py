@@ -39,6 +39,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One worker of a server performs the operations and runs the hooks. False: every worker performs them."""
     commands: str = ""
     """The function that makes the command group."""
+    command: str = ""
+    """The name of its command group, where that is not the part's."""
     owns: tuple[str, ...] = ()
     """Prefixes of names that this part reserves: nobody else creates such a topic. Topics that the part creates store it as their owner
     and need no prefix."""

@@ -77,7 +77,7 @@ def _revived(kind: type[HeadwaterError], problem: Problem) -> HeadwaterError:
 
 
 def _title(error: HeadwaterError) -> str:
-    words = error.code.replace("-", " ")
+    words = error.code.replace("-", " ").replace("_", " ")
     return words[:1].upper() + words[1:]
 
 

@@ -64,6 +64,8 @@ class RequestShape(Generic[R]):
         """Every parameter by its name; None for a missing one without a default. Errors: `BadInput`."""
         values: dict[str, Any] = {name: one.default for name, one in self._known.items()}
         if written:
+            if self._operation.rewrites is not None:
+                written = self._operation.rewrites(written)
             seen = set()
             for name, value in _pairs(written):
                 if name not in self._known:
@@ -106,7 +108,10 @@ class RequestShape(Generic[R]):
 
     def write(self, request: R) -> SentRequest:
         """The address, headers and body that send a request."""
-        named = {name: quote(parameter.write(getattr(request, parameter.field)), safe="") for name, parameter in self.path.items()}
+        named = {
+            name: quote(parameter.write(getattr(request, parameter.field)), safe="" if parameter.segments == "one" else "/")
+            for name, parameter in self.path.items()
+        }
         return SentRequest(
             path=self._operation.path.format(**named),
             query=self._written(request, self.query.values()),

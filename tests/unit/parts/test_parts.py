@@ -24,6 +24,8 @@ import headwater
 from headwater import parts
 from headwater.cli.app import app
 from headwater.client.backend import Backend
+from headwater.client.collection_indexes import CollectionIndexes
+from headwater.client.collection_views import CollectionViews
 from headwater.client.job import Job
 from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.client.local import local_log
@@ -226,15 +228,19 @@ def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]
     classes = [kind for kind in found if kind.__module__.startswith("headwater.client.")]  # those that its calls return among them
     if operation.id in (
         *("log_scan", "wal_read_page", "wal_read_lines", "wal_scan_lines"),
-        *("journal_id_lines", "journal_read_page", "journal_read_lines", "journal_export_lines"),
+        *("journal_id_lines", "journal_read_page", "journal_read_lines", "journal_export_lines", "documents_feed_lines"),
     ):
         return  # pages and lines for programs without the door, which reads otherwise
     if operation.name.startswith("snapshots_"):  # those of an object of their own, `journal.snapshots`
         classes, name = [JournalSnapshots], {"find": "load"}.get(verb := operation.name.removeprefix("snapshots_"), verb)
     elif operation.name.startswith("projection_"):  # and of `topic.projection(name)`
         classes, name = [NamedProjection], operation.name.removeprefix("projection_")
+    elif operation.name.startswith("index_"):  # of `collection.indexes`
+        classes, name = [CollectionIndexes], {"post": "create", "get": "status", "delete": "drop"}.get(verb := operation.name[6:], verb)
+    elif operation.name.startswith("view_"):  # of `hw.documents.views`
+        classes, name = [CollectionViews], operation.name.removeprefix("view_")
     else:
-        name = operation.name
+        name = operation.name.removeprefix("content_")  # of a path
     assert any(callable(getattr(kind, name, None)) for kind in classes)
 
 
@@ -250,7 +256,9 @@ def lines_of_operations() -> list[tuple[Path, str]]:
         "wire/*.py",
         "*.py",
     )
-    files = {path for folder in folders for path in SRC.glob(folder) if not path.name.startswith(("wal", "journal"))}
+    files = {
+        path for folder in folders for path in SRC.glob(folder) if not path.name.startswith(("wal", "journal", "document", "collection"))
+    }
     return [(path, line) for path in files for line in path.read_text().splitlines()]
 
 

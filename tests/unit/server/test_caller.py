@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.server.caller import FORWARDED, origin_of
+from headwater.server.caller import FORWARDED, is_job, origin_of
 from headwater.server.connection import CONNECTION
 from headwater.server.forward import Forwarding
 
@@ -73,3 +73,10 @@ async def test_a_worker_tells_the_owner_where_a_request_came_from(tmp_path: Path
     assert sent[0]["status"] == 204
     assert b"headwater-forwarded-for: 192.0.2.7\r\n" in heads[0]
     assert b"forged" not in heads[0]
+
+
+def test_one_job_is_known_by_its_path() -> None:
+    assert is_job(b"/jobs/x1")
+    assert is_job(b"/%6aobs/x1")
+    for other in (b"/jobs", b"/jobs/", b"/jobs/..", b"/jobs/.", b"/jobs/x/y", b"/wal/x1", b"/"):
+        assert not is_job(other)

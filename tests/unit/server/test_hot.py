@@ -39,6 +39,7 @@ class Counting:
     def __init__(self, path: HotPath) -> None:
         self._path, self.begun = path, list[str]()
         self.find, self.admit, self.answer, self.largest = path.find, path.admit, path.answer, path.largest
+        self.readmit = path.readmit
 
     def begin(self, *given: object, alone: bool) -> object:
         begun = self._path.begin(*given, alone=alone)  # type: ignore[arg-type]
@@ -278,8 +279,9 @@ async def test_streams_of_the_same_address_are_the_applications(log: LocalLog) -
 
 
 async def test_every_hot_operation_is_compared_here(log: LocalLog) -> None:
-    """A new hot operation must bring its cases; those of queues and journals are in files of their own."""
+    """A new hot operation must bring its cases; those of queues, journals and documents are in files of their own."""
     compared = {"log_append", "log_bounds", "log_read", "wal_write", "queue_put", "queue_claim", "journal_append"}
+    compared |= {f"documents_content_{verb}" for verb in ("get", "put", "patch", "post")}
     assert {route.operation.id for route in app_over(log).hot.routes} == compared
 
 

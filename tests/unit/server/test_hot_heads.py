@@ -46,6 +46,28 @@ def test_a_repetition_may_have_another_body_and_another_query(heads: HotHeads) -
     assert found(heads, GET.replace(b"a=1", b"b=%2F&c=")) == ("bounds", b"b=%2F&c=", b"", len(GET) + 5)
 
 
+def test_another_path_is_admitted_anew() -> None:
+    asked: list[tuple[str, bytes]] = []
+
+    def readmit(known: Admission, method: str, raw_path: bytes) -> Admission | None:
+        asked.append((method, raw_path))
+        return None if raw_path == b"/refused" else known._replace(match=known.match._replace(raw_path=raw_path))
+
+    heads = HotHeads(readmit)
+    heads.learn(GET, b"/log/t/0?a=1", b"GET", admission("get"), room=10)
+    other = GET.replace(b"/log/t/0?a=1", b"/log/other/1")
+    request = heads.find(other, 0, 1000)
+    assert request is not None
+    assert (request.admission.match.raw_path, request.query, request.end) == (b"/log/other/1", b"", len(other))
+    assert asked == [("GET", b"/log/other/1")]
+    for path in (b"/refused", b"/log/a%2Fb/0", b"//log", b"/log/t/", b"*", b"/log/" + b"x" * 40):
+        assert heads.find(GET.replace(b"/log/t/0?a=1", path), 0, 1000) is None, path
+    assert heads.find(other.replace(b"Host: h", b"Host: i"), 0, 1000) is None
+    assert heads.find(other.replace(b"GET", b"POST"), 0, 1000) is None
+    heads.clear()
+    assert heads.find(other, 0, 1000) is None
+
+
 def test_requests_may_follow_each_other(heads: HotHeads) -> None:
     data = POST + GET + POST
     assert found(heads, data, len(POST)) == ("bounds", b"a=1", b"", len(POST + GET))

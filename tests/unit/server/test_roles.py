@@ -37,7 +37,8 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def status(http: httpx2.AsyncClient, operation: Operation[Any, Any], role: Role | None) -> int:
-    path = re.sub(r"{\w+}", "0", operation.path)
+    # Below a collection no collection can be: a feed of a good path would go on for ever.
+    path = re.sub(r"{\w+}", "0", operation.path.replace("/feed/{path}", "/feed/a~/b~/c"))
     headers = {"Accept": operation.media, **({"Authorization": f"Bearer {TOKENS[role]}"} if role else {})}
     return (await http.request(operation.method, path, headers=headers)).status_code
 

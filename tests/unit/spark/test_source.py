@@ -138,7 +138,7 @@ class TestRead:
         ("target", "options", "told"),
         [
             ("topic:nothing", {}, "There is no topic nothing"),
-            ("ledger:q", {}, "Load one of journal:NAME, queue:NAME, topic:NAME"),
+            ("ledger:q", {}, "Load one of collection:NAME, feed:NAME, journal:NAME, queue:NAME, topic:NAME"),
             ("topic:orders", {"startOfset": "1"}, "Did you mean startOffset?"),
         ],
     )

@@ -35,9 +35,9 @@ def queue_chapter(log: Log, settings: Settings, told: TourReport) -> None:
     told.part("queue")
     asyncio.run(_put(folder, told))
     _work(folder)
-    left = asyncio.run(_left(folder))
+    asyncio.run(_left(folder))
     _work(folder)
-    _tell(folder, left, asyncio.run(_left(folder)), told)
+    _tell(folder, asyncio.run(_left(folder)), told)
 
 
 async def _put(folder: Path, told: TourReport) -> None:
@@ -75,14 +75,14 @@ async def _left(folder: Path) -> int:
         return counts.due + counts.future + counts.held + counts.processing
 
 
-def _tell(folder: Path, left: int, last: int, told: TourReport) -> None:
+def _tell(folder: Path, last: int, told: TourReport) -> None:
     lines = (folder / queue_load.NOTES).read_text().splitlines()
     built = Counter(line.removeprefix("built ") for line in lines if line.startswith("built "))
     began = Counter(line.removeprefix("began ") for line in lines if line.startswith("began "))
     told.fact(f"{_PROCESSES} processes rebuild the pages; one is killed with signal 9 in the midst of {queue_load.FATAL}")
     told.claim(
         f"its row came back when its lease of {_LEASE} had ended, and ran again",
-        left >= 1 and began[queue_load.FATAL] >= 2 and built[queue_load.FATAL] == 1,
+        began[queue_load.FATAL] >= 2 and built[queue_load.FATAL] == 1,  # on a slow machine already among the first workers
     )
     told.claim(f"every page was built once, {sum(built.values())} in all, and no row is left", set(built.values()) == {1} and not last)
     told.claim("no row ran twice at once", len(built) == _KEYS and not any(line.startswith("twice ") for line in lines))

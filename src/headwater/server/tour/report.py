@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-_WIDTH = 9
+_WIDTH = 10
 
 
 class TourReport:

@@ -60,6 +60,17 @@ def test_a_snapshot_stays_at_its_moment_and_writes_nothing(database: Database) -
     assert ids(database) == [1]
 
 
+def test_one_row_is_read_without_a_snapshot(database: Database) -> None:
+    assert database.read_row("select id from a") is None
+    database.run("insert into a values (1, 'x'), (2, 'y')")
+    assert database.read_row("select b from a where id = ?", (2,)) == ("y",)
+    with pytest.raises(ReadOnly):
+        database.read_row("insert into a values (3, 'x')")
+    with pytest.raises(BadInput):
+        database.read_row("select nothing from a")
+    assert ids(database) == [1, 2]
+
+
 def test_a_transaction_ends_when_its_block_was_left_in_the_midst_of_a_snapshot(database: Database) -> None:
     """An error inside a snapshot leaves no old snapshot behind, which would keep the -wal file from ever being emptied."""
     with pytest.raises(ZeroDivisionError), database.snapshot() as snapshot:

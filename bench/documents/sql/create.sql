@@ -1,0 +1,1 @@
+create table document (id text primary key, body blob not null) without rowid

@@ -1,0 +1,1 @@
+select body from document where id = ?

@@ -1,0 +1,1 @@
+insert into document (id, body) values (?, ?) on conflict (id) do update set body = excluded.body

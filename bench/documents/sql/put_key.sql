@@ -1,0 +1,1 @@
+insert into index_content (document, life, number, key, item) values (?, ?, ?, ?, ?)

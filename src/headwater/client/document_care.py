@@ -1,0 +1,106 @@
+"""Performs the operations on documents as a whole: status, trails, verify and rebuild."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from headwater.client.document_changes import shown_transaction
+from headwater.documents import care_answers, follow_requests
+from headwater.documents.open_documents import TOPIC, OpenDocuments
+from headwater.documents.path import logical_partition
+from headwater.documents.store import DocumentStore
+from headwater.documents.transactions import transactions_of
+from headwater.documents.verify import verify_documents
+from headwater.log.record import Topic
+from headwater.wire.progress import report
+
+
+class DocumentCare:
+    """Looks after the documents that `opened` gives. `store_engine`: sqlite or cassandra. `owner`: says who owns a partition. Blocking."""
+
+    def __init__(self, opened: Callable[[], Awaitable[OpenDocuments]], store_engine: str, owner: Callable[[int], str]) -> None:
+        self._opened, self._store_engine, self._owner = opened, store_engine, owner
+
+    async def status(self, request: follow_requests.ListDocumentPartitions) -> care_answers.DocumentsStatus:
+        documents = await self._opened()
+        found = await asyncio.to_thread(documents.status)
+        owners = await asyncio.to_thread(lambda: [self._owner(one.partition) for one in found])
+        shown = [
+            care_answers.DocumentPartitionStatus(
+                partition=one.partition,
+                state=one.state,
+                end=one.end,
+                applied=one.applied,
+                lag=max(0, one.end - one.applied),
+                waiting=one.queued + one.stashed,
+                owner=owner,
+                error=one.error,
+            )
+            for one, owner in zip(found, owners, strict=True)
+        ]
+        return care_answers.DocumentsStatus(topic=TOPIC, created=documents.topic is not None, store=self._store_engine, partitions=shown)
+
+    async def trail(self, request: follow_requests.DocumentTrailRequest) -> care_answers.DocumentTrail:
+        documents, path = await self._opened(), request.resource
+
+        def look() -> care_answers.DocumentTrail:
+            if documents.topic is None:
+                return care_answers.DocumentTrail(path=path.uri, logical_partition=logical_partition(path.uri))
+            number = documents.partition_of(path.uri)
+            with documents.view(path.uri) as view:
+                head = view.head(path.uri)
+            return care_answers.DocumentTrail(
+                path=path.uri,
+                logical_partition=logical_partition(path.uri),
+                partition=number,
+                revision=0 if head is None else head.revision,
+                generation=0 if head is None else head.generation,
+                deleted=head is not None and head.deleted,
+                applied=documents.applied(number),
+                end=documents.end(number),
+                transactions=[shown_transaction(one) for one in transactions_of(documents, path.uri, limit=request.limit)],
+            )
+
+        return await asyncio.to_thread(look)
+
+    async def verify(self, request: follow_requests.VerifyDocuments) -> care_answers.VerifiedDocuments:
+        """Errors: `Differs` with the first difference; `LogGap`."""
+        documents = await self._opened()
+        topic = documents.topic
+        if topic is None:
+            return care_answers.VerifiedDocuments(partitions=0, records=0, documents=0, rows=0, index_rows=0)
+        stopped = threading.Event()
+        try:
+            found = await asyncio.to_thread(
+                verify_documents, documents.log, documents.stores, topic, bases=self._bases(documents, topic), stopped=stopped.is_set
+            )
+        finally:
+            stopped.set()  # a caller that gives up ends the thread, too
+        for one in found:
+            one.check()
+        return care_answers.VerifiedDocuments(
+            partitions=len(found),
+            records=sum(one.applied for one in found),
+            documents=sum(one.documents for one in found),
+            rows=sum(one.rows for one in found),
+            index_rows=sum(one.index_rows for one in found),
+        )
+
+    @staticmethod
+    def _bases(documents: OpenDocuments, topic: Topic) -> Callable[[int], AbstractContextManager[DocumentStore | None]]:
+        bases = documents.bases
+        return lambda number: nullcontext() if bases is None else bases.opened(topic, number)
+
+    async def rebuild(self, request: follow_requests.RebuildDocuments) -> care_answers.RebuiltDocuments:
+        """Errors: `NotOwner` where another process owns a partition; `LogGap`."""
+        documents = await self._opened()
+        count = documents.partitions
+        ends = [await asyncio.to_thread(documents.end, number) for number in range(count)]
+        if not request.dry_run:
+            for number in range(count):
+                await documents.rebuild(number)
+                report(sum(ends[: number + 1]), sum(ends))
+        return care_answers.RebuiltDocuments(partitions=count, records=sum(ends), dry_run=request.dry_run)

@@ -1,0 +1,105 @@
+"""Finds the first difference between two views of a partition of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headwater.documents.digest import all_changes, all_heads, all_index_rows, all_rows
+from headwater.documents.store import DocumentHead, DocumentView
+
+
+class Compared(NamedTuple):
+    """What was compared, and the first difference; empty where there is none."""
+
+    documents: int = 0
+    rows: int = 0
+    index_rows: int = 0
+    difference: str = ""
+
+
+def compare(wanted: DocumentView, found: DocumentView) -> Compared:
+    """Compare what the log says with what a store holds: heads, rows, places of changes, definitions, and rows of ready indexes."""
+    documents = rows = index_rows = 0
+    for head, stored in _paired(all_heads(wanted), all_heads(found), "uri"):
+        uri = (head or stored).uri
+        if head is None or stored is None:
+            return Compared(documents, rows, index_rows, _one_sided(_name(uri), stored is None))
+        if head != stored:
+            return Compared(documents, rows, index_rows, _changed(_name(uri), head, stored))
+        documents += 1
+        for row, other in _paired(all_rows(wanted, uri), all_rows(found, uri), "item"):
+            item = (row or other).item
+            name = f"Item {uri}/{item}" if item else f"Document {uri}"
+            if row is None or other is None:
+                return Compared(documents, rows, index_rows, _one_sided(name, other is None))
+            if row != other:
+                return Compared(documents, rows, index_rows, _changed(name, row, other))
+            rows += 1
+        for place, other in _paired(all_changes(wanted, uri), all_changes(found, uri), "revision"):
+            if place != other:
+                name = f"{_name(uri)}, revision {(place or other).revision}"
+                if place is None or other is None:
+                    return Compared(documents, rows, index_rows, _one_sided(name, other is None))
+                says = f"lies at offset {other.offset} of time {other.time}, not at {place.offset} of {place.time}"
+                return Compared(documents, rows, index_rows, f"{name}: {says}.")
+        count, difference = _compared_indexes(wanted, found, head)
+        index_rows += count
+        if difference:
+            return Compared(documents, rows, index_rows, difference)
+    return Compared(documents, rows, index_rows)
+
+
+def _compared_indexes(wanted: DocumentView, found: DocumentView, head: DocumentHead) -> tuple[int, str]:
+    """How many rows of indexes were compared, and the first difference."""
+    uri, count = head.uri, 0
+    for index, stored in _paired(iter(wanted.indexes(uri)), iter(found.indexes(uri)), "number"):
+        name = f"Index {(index or stored).id!r} of {uri}"
+        if index is None or stored is None:
+            return count, _one_sided(name, stored is None)
+        if index != stored:
+            return count, _changed(name, index, stored)
+        if index.state != "ready":
+            continue
+        for row, other in _paired(all_index_rows(wanted, uri, index.number), all_index_rows(found, uri, index.number), "key"):
+            if row != other:
+                item = (row or other).item
+                return count, _one_sided(f"{name}, the row of item {item}", other is None) if row is None or other is None else (
+                    f"{name}: the row of item {row.item} names {other.item}."
+                )
+            count += 1
+    return count, ""
+
+
+def _paired(wanted: Iterable[Any], found: Iterable[Any], key: str) -> Iterator[tuple[Any, Any]]:
+    """Both in their order, side by side by a key; the first that has no partner stands beside None, and is the last pair."""
+    for one, other in zip_longest(wanted, found):
+        if one is None or other is None or getattr(one, key) == getattr(other, key):
+            yield one, other
+        elif _ordered(getattr(one, key)) < _ordered(getattr(other, key)):
+            yield one, None
+            return
+        else:
+            yield None, other
+            return
+
+
+def _ordered(key: Any) -> Any:
+    return key.encode() if isinstance(key, str) else key
+
+
+def _name(uri: str) -> str:
+    return f"Collection {uri}" if uri.endswith("~") else f"Document {uri}"
+
+
+def _one_sided(name: str, missing: bool) -> str:
+    return f"{name}: the store lacks it." if missing else f"{name}: the log does not say it."
+
+
+def _changed(name: str, wanted: msgspec.Struct, found: msgspec.Struct) -> str:
+    fields = [field for field in wanted.__struct_fields__ if getattr(wanted, field) != getattr(found, field)]
+    says = ", ".join(f"{field} is {getattr(found, field)!r:.200}, not {getattr(wanted, field)!r:.200}" for field in fields)
+    return f"{name}: {says}."

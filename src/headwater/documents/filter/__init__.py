@@ -1,0 +1,1 @@
+"""The filter language: tokens, parser, tree, evaluation, and which filter implies which."""

@@ -1,0 +1,58 @@
+"""Cases of documents: lives that end, views and live queries."""
+
+from __future__ import annotations
+
+from headwater.testing.document_cases_ground import FEED, DocumentCasesGround, DocumentHouse, problem, told
+
+
+class DocumentMoreCases(DocumentCasesGround):
+    def test_what_has_a_time_to_live_is_deleted_by_a_change(self, house: DocumentHouse, root: str) -> None:
+        path = f"{root}~"
+        assert told(house.put(f"{path}/short", {}, Hyper_Storage_TTL="300ms")) == (201, 1)
+        assert told(house.put(f"{path}/long", {}, Hyper_Storage_TTL="1h")) == (201, 2)
+        assert problem(house.put(f"{path}/none", {}, Hyper_Storage_TTL="0s")) == (400, "bad-input")
+        house.until(lambda: house.get(f"{path}/short").status_code == 404)
+        assert house.query(path) == ["long"]
+        house.until(lambda: len(house.feed(path)) == 3)
+        house.tells(
+            path,
+            (1, "feed:put", f"{path}/short", {"id": "short"}),
+            (2, "feed:put", f"{path}/long", {"id": "long"}),
+            (3, "feed:delete", f"{path}/short", None),
+        )
+
+    def test_a_view_mirrors_what_its_filter_names(self, house: DocumentHouse, root: str) -> None:
+        view = f"{root}-view~"
+        house.put(f"{root}/a~/1", {"n": 1})
+        house.put(f"{root}/a~/2", {"n": 5})
+        made = house.ask("PUT", f"/hyper-storage/views/{view}", {"templateUri": f"{root}/a~/{{*}}", "filter": "n > 2"})
+        assert made.status_code == 201, made.text
+        house.until(lambda: house.get(view).status_code == 200 and len(house.query(view)) == 1)
+        house.put(f"{root}/a~/1", {"n": 7})
+        house.until(lambda: len(house.query(view)) == 2)
+        house.delete(f"{root}/a~/2")
+        house.until(lambda: len(house.query(view)) == 1)
+        assert [one["n"] for one in house.get(view).json()["_embedded"]["els"]] == [7]
+        assert problem(house.put(f"{view}/x", {})) == (409, "view_modification")
+        revisions = [one["revision"] for one in house.feed(view)]
+        assert revisions == list(range(1, len(revisions) + 1))
+        assert house.ask("DELETE", f"/hyper-storage/views/{view}").status_code == 204
+
+    def test_a_live_query_tells_what_enters_and_leaves(self, house: DocumentHouse, root: str) -> None:
+        path = f"{root}~"
+        house.fill(path, {"id": "in", "n": 5}, {"id": "out", "n": 1})
+        address = f"{FEED}/{path}?filter=n%20%3E%202"
+        with house.streaming(address, "leave") as events:
+            house.until(lambda: events.has("snapshot:end"))
+            house.patch(f"{path}/out", {"n": 3})
+            house.patch(f"{path}/in", {"m": 1})
+            house.put(f"{path}/other", {"n": 0})
+            house.delete(f"{path}/in")
+        told_of = [(one["event"], one.get("path")) for one in events.found]
+        assert told_of == [
+            ("snapshot:put", f"{path}/in"),
+            ("snapshot:end", path),
+            ("enter", f"{path}/out"),
+            ("change", f"{path}/in"),
+            ("leave", f"{path}/in"),
+        ]

@@ -1,0 +1,122 @@
+"""The contract of document stores: the rows of indexes are right in every state of the index."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.core.errors import Conflict
+from headwater.documents.store import DocumentStore
+from headwater.testing.document_history import RecordedDocuments, definition
+from headwater.testing.document_store_ground import DocumentStoreGround
+
+
+class DocumentStoreIndexes(DocumentStoreGround):
+    """What `DocumentStore` promises of indexes."""
+
+    def test_changes_keep_an_index_in_every_state(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        for number, state in enumerate(("building", "ready", "failed"), 1):
+            history.set_index("c~", definition(number, "p", state=state))
+        for item, value in (("1", 5), ("2", 3), ("3", 9), ("1", 1), ("4", 7)):
+            history.put("c~", item, p=value)
+        history.delete("c~", "3")
+        history.apply_to(store)
+        with store.view() as view:
+            for number in (1, 2, 3):
+                assert view.index_rows("c~", number, limit=100) == history.index_rows("c~", number)
+                assert [row.item for row in view.index_rows("c~", number, limit=100)] == ["1", "2", "4"]
+
+    def test_rows_of_an_index_are_read_by_their_keys(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        history.set_index("c~", definition(1, "-p", state="ready"))
+        for number in range(10):
+            history.put("c~", str(number), p=number)
+        history.apply_to(store)
+        rows = history.index_rows("c~", 1)
+        with store.view() as view:
+            assert [row.item for row in rows] == list("9876543210")
+            assert view.index_rows("c~", 1, limit=3) == rows[:3]
+            assert view.index_rows("c~", 1, limit=3, reverse=True) == rows[:-4:-1]
+            assert view.index_rows("c~", 1, low=rows[2].key, high=rows[5].key, limit=100) == rows[2:5]
+            assert view.index_rows("c~", 1, low=rows[2].key, high=rows[5].key, limit=2, reverse=True) == rows[4:2:-1]
+            assert view.index_rows("c~", 1, low=rows[2].key + b"\xff", limit=1) == rows[3:4]
+            assert view.index_rows("c~", 2, limit=100) == []
+
+    def test_an_index_is_built_beside_changes(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        """Rows that the builder read before a change, and adds after it, are passed over."""
+        for number in range(5):
+            history.put("c~", str(number), p=number)
+        history.set_index("c~", definition(1, "p"))
+        stale = history.index_rows("c~", 1)
+        history.put("c~", "1", p=100)
+        history.delete("c~", "2")
+        history.put("c~", "9", p=50)
+        history.apply_to(store)
+        store.add_index_rows("c~", 1, stale[:3])
+        store.add_index_rows("c~", 1, stale[2:], complete=True)
+        store.add_index_rows("c~", 7, stale)
+        store.add_index_rows("x~", 1, stale)
+        with store.view() as view:
+            assert view.index_rows("c~", 1, limit=100) == history.index_rows("c~", 1)
+        history.set_index("c~", definition(1, "p", state="ready"))
+        history.apply_to(store)
+        with store.view() as view:
+            history.check(view)
+
+    def test_a_build_that_goes_on_in_a_store_folded_anew_is_refused(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        """Rows that a builder has added are in no record: whoever goes on behind them would leave them out."""
+        for number in range(6):
+            history.put("c~", str(number), p=-number)
+        history.set_index("c~", definition(1, "p"))
+        history.apply_to(store)
+        rows = sorted(history.index_rows("c~", 1), key=lambda row: row.item)
+        store.add_index_rows("c~", 1, rows[:2], last="1")
+        store.add_index_rows("c~", 1, rows[1:3], after="0", last="2")
+        store.add_index_rows("c~", 1, rows[3:4], after="2", last="3")
+        store.clear()
+        history.apply_to(store)
+        with pytest.raises(Conflict, match="given those behind '3'"):
+            store.add_index_rows("c~", 1, rows[4:], after="3", last="5", complete=True)
+        with store.view() as view:
+            assert view.index_rows("c~", 1, limit=10) == []
+        store.add_index_rows("c~", 1, rows[:4], last="3")
+        store.add_index_rows("c~", 1, rows[4:], after="3", last="5", complete=True)
+        history.set_index("c~", definition(1, "p", state="ready"))
+        history.apply_to(store)
+        with store.view() as view:
+            history.check(view)
+
+    def test_an_index_that_is_ready_is_whole_in_a_store_folded_anew(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        for number in range(2500):
+            history.put("c~", str(number), p=number % 7)
+        history.set_index("c~", definition(1, "p"))
+        history.put("c~", "5", p=100)
+        history.set_index("c~", definition(1, "p", state="ready"))
+        history.delete("c~", "6")
+        history.apply_to(store)
+        with store.view() as view:
+            history.check(view)
+
+    def test_rows_of_a_dropped_index_go_in_slices(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        history.set_index("c~", definition(1, "p", state="ready"))
+        history.set_index("c~", definition(2, "p", state="ready"))
+        for number in range(10):
+            history.put("c~", str(number), p=number)
+        history.set_index("c~", definition(1, "p", state="deleting"))
+        history.put("c~", "x", p=3)
+        history.apply_to(store)
+        assert [store.remove_index_rows("c~", 1, 4) for _ in range(4)] == [4, 4, 2, 0]
+        history.drop_index("c~", 1)
+        history.apply_to(store)
+        with store.view() as view:
+            assert [index.number for index in view.indexes("c~")] == [2]
+            assert view.index_rows("c~", 1, limit=10) == []
+            history.check(view)
+
+    def test_a_dropped_index_leaves_no_rows_in_a_store_folded_anew(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        history.set_index("c~", definition(1, "p", state="ready"))
+        history.put("c~", "1", p=1)
+        store.apply(history.records, history.end)
+        history.drop_index("c~", 1)
+        history.apply_to(store)
+        with store.view() as view:
+            assert view.index_rows("c~", 1, limit=10) == []
+            assert view.indexes("c~") == []

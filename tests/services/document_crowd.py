@@ -1,0 +1,212 @@
+"""Two servers of documents on one Kafka and one Cassandra, and clients that write to both and follow, whatever dies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+
+from headwater.server.spawned import SpawnedServer
+from headwater.testing.log_ground import PATIENCE
+
+CONTENT, FEED, HISTORY = (f"/hyper-storage/{name}" for name in ("content", "feed", "history"))
+
+
+class Crowd:
+    """The servers, by number. `settings`: of both, as lines of a configuration."""
+
+    def __init__(self, folder: Path, settings: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "headwater.toml").write_text(settings)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_") or name == "HEADWATER_CACHE"}
+        self._environ = kept | {"HEADWATER_CONFIG": str(folder / "headwater.toml")}
+        self._folder = folder
+        self.servers: dict[int, SpawnedServer] = {}
+        self.urls: dict[int, str] = {}
+
+    def start(self, number: int) -> str:
+        server = SpawnedServer(self._folder / f"data-{number}", environ=self._environ)
+        server.start()
+        self.servers[number], self.urls[number] = server, server.url
+        return server.url
+
+    def kill(self, number: int) -> None:
+        """With signal 9."""
+        self.urls.pop(number)
+        self.servers.pop(number).kill()
+
+    def stop(self, number: int) -> None:
+        """End it cleanly: it finishes what was begun, and gives its partitions away."""
+        self.urls.pop(number)
+        assert self.servers.pop(number).stop() == 0
+
+    def pause(self, number: int) -> None:
+        """Let it stand still, until `resume`: the others cannot know whether it is dead."""
+        self.urls.pop(number)
+        self.servers[number].signal(signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        """Let it go on, believing that nothing has happened."""
+        self.servers[number].signal(signal.SIGCONT)
+        self.urls[number] = self.servers[number].url
+
+    def close(self) -> None:
+        for server in self.servers.values():
+            server.kill()
+
+    def active(self, number: int) -> list[int]:
+        """The partitions that a server owns and writes."""
+        status = httpx2.get(f"{self.urls[number]}/hyper-storage/status", timeout=PATIENCE).json()
+        return [one["partition"] for one in status["partitions"] if one["state"] == "Active"]
+
+
+class CrowdWriter(threading.Thread):
+    """Writes numbers to one path, to either server, each until it is acknowledged, under a key of its own."""
+
+    def __init__(self, crowd: Crowd, path: str, random: int) -> None:
+        super().__init__(name=f"writer-{path}", daemon=True)
+        self._crowd, self.path, self._first = crowd, path, random
+        self.acknowledged: list[tuple[int, str]] = []
+        """Revision and text of each."""
+        self.hops = self.waits = 0
+        self.refused: list[str] = []
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        with httpx2.Client(timeout=5.0) as client:  # a server that stands still is left; the key makes that safe
+            for number in itertools.count(self._first):
+                if self.stopping.is_set():
+                    return
+                self._write(client, number, f"{self.path} {number} {uuid.uuid4().hex[:6]}")
+
+    def _write(self, client: httpx2.Client, number: int, text: str) -> None:
+        key = uuid.uuid4().hex
+        for attempt in itertools.count():
+            urls = list(self._crowd.urls.values())
+            if not urls or self.stopping.is_set():
+                return
+            answer = self._asked(client, urls[(number + attempt) % len(urls)], text, key)
+            if answer is not None and answer.status_code == 421:
+                owner = answer.json().get("address", "")
+                if owner:
+                    self.hops += 1
+                    answer = self._asked(client, owner, text, key)  # one hop
+            if answer is not None and answer.status_code in (200, 201):
+                self.acknowledged.append((answer.json()["revision"], text))
+                return
+            if answer is not None and answer.status_code not in (421, 503):
+                self.refused.append(f"{answer.status_code} {answer.text}")
+            self.waits += 1
+            self.stopping.wait(0.1)
+
+    def _asked(self, client: httpx2.Client, url: str, text: str, key: str) -> httpx2.Response | None:
+        try:
+            return client.put(f"{url}{CONTENT}/{self.path}", json={"text": text}, headers={"Idempotency-Key": key})
+        except httpx2.TransportError:  # it has died; what became of the write, its key tells
+            return None
+
+
+class CrowdFollower(threading.Thread):
+    """Follows one path from its beginning, at whichever server answers."""
+
+    def __init__(self, crowd: Crowd, path: str) -> None:
+        super().__init__(name=f"follower-{path}", daemon=True)
+        self._crowd, self.path = crowd, path
+        self.changes: list[dict[str, Any]] = []
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        with httpx2.Client(timeout=5.0) as client:
+            for number in itertools.count():
+                urls = list(self._crowd.urls.values())
+                after = self.changes[-1]["position"] if self.changes else "0"
+                try:
+                    url = urls[number % len(urls)] if urls else "http://127.0.0.1:1"
+                    answer = client.get(f"{url}{FEED}/{self.path}", params={"after": after}, headers={"Prefer": "wait=1"})
+                except httpx2.TransportError:
+                    answer = None
+                if answer is not None and answer.status_code == 200:
+                    found = [msgspec.json.decode(line) for line in answer.content.splitlines()]
+                    self.changes += found
+                    if self.stopping.is_set() and not found:
+                        return
+                else:
+                    self.stopping.wait(0.1)
+
+
+def wait_until(done: Callable[[], object], what: str, patience: float = 2 * PATIENCE) -> None:
+    """Wait for something that other processes do. Errors: `AssertionError` after a long time."""
+    deadline, never = time.monotonic() + patience, threading.Event()
+    while not done():
+        assert time.monotonic() < deadline, what
+        never.wait(0.05)
+
+
+def history_of(url: str, path: str) -> list[dict[str, Any]]:
+    """Every change of a path."""
+    found: list[dict[str, Any]] = []
+    while True:
+        after = found[-1]["revision"] if found else 0
+        page = httpx2.get(f"{url}{HISTORY}/{path}", params={"after": after, "limit": 1000}, timeout=PATIENCE).json()
+        found += page["items"]
+        if page["next"] is None:
+            return found
+
+
+def verify(url: str) -> None:
+    """The store holds what the log says."""
+    job = httpx2.post(f"{url}/hyper-storage/verify", json={}, timeout=PATIENCE)
+    assert job.status_code == 202, job.text
+    seen: list[dict[str, Any]] = []
+
+    def ended() -> bool:
+        seen.append(httpx2.get(f"{url}{job.headers['location']}", timeout=PATIENCE).json())
+        return bool(seen[-1]["state"] != "running")
+
+    wait_until(ended, "it is verified")
+    assert seen[-1]["error"] is None, seen[-1]
+    assert seen[-1]["answer"]["records"] > 0
+
+
+def check(urls: Sequence[str], writers: Sequence[CrowdWriter], followers: Sequence[CrowdFollower]) -> int:
+    """No acknowledged write is lost or doubled, revisions have no gap, every feed is the history, and the store holds what the log says.
+    Returns the number of changes."""
+    total = 0
+    histories: Mapping[str, list[dict[str, Any]]] = {
+        uri: history_of(urls[0], uri)
+        for uri in {writer.path.rpartition("/")[0] if "~/" in writer.path else writer.path for writer in writers}
+    }
+    for uri, history in histories.items():
+        assert [one["revision"] for one in history] == list(range(1, len(history) + 1)), uri
+        assert history_of(urls[-1], uri) == history
+        total += len(history)
+    for writer in writers:
+        assert writer.refused == []
+        uri = writer.path.rpartition("/")[0] if "~/" in writer.path else writer.path
+        texts = [(one["revision"], one["body"]["text"]) for one in histories[uri] if one["path"] == writer.path]
+        mine = [one for one in texts if one in writer.acknowledged]
+        assert sorted(writer.acknowledged) == mine, f"{writer.path}: acknowledged and not there"
+        assert len({text for _, text in texts}) == len(texts), f"{writer.path}: done twice"
+    verify(urls[0])
+    for follower in followers:
+        told = [(one["revision"], one["method"], one.get("body")) for one in follower.changes]
+        assert told == [(one["revision"], one["method"], one.get("body")) for one in histories[follower.path]], follower.path
+    return total
+
+
+def stopped(threads: Sequence[CrowdWriter | CrowdFollower]) -> None:
+    """Let threads end, and wait for them."""
+    for thread in threads:
+        thread.stopping.set()
+    for thread in threads:
+        thread.join(2 * PATIENCE)
+        assert not thread.is_alive(), thread.name

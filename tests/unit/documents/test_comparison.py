@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.documents.ground import documents_in, draft, put
+
+from headwater.documents.comparison import lacking
+from headwater.documents.settings import DocumentSettings
+from headwater.documents.write import BatchDraft
+from headwater.store.sqlite.database import Database
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("statement", "missing"),
+    [
+        ("select 1", 0),
+        ("delete from content where item = '2'", 1),
+        ("update content set body = x'7b7d' where item = '2'", 1),
+        ("delete from change where revision = 3", 1),
+        ("update document set revision = 1 where uri = 'd'", 1),
+        ("delete from content", 2),
+    ],
+)
+async def test_every_lack_is_found(tmp_path: Path, statement: str, missing: int) -> None:
+    async with documents_in(tmp_path, settings=DocumentSettings(partitions=1)) as documents:
+        await put(documents, "c~/1", {})
+        await documents.write_batch(BatchDraft(uri="c~", drafts=(draft("put", "c~/2", {}), draft("delete", "c~/1"))))
+        await put(documents, "e", 1)
+        await put(documents, "d", 1)
+        await documents.write(draft("delete", "d"))
+        store = documents.reads(0).store
+        assert lacking(documents, 0, 0, 9) == 0
+        database: Database = store._database  # type: ignore[attr-defined]
+        with database.transaction() as transaction:
+            transaction.rows(statement)
+        assert lacking(documents, 0, 0, 9) == missing
+        assert lacking(documents, 0, 9, 9) == 0

@@ -1,0 +1,125 @@
+"""Limits of queries: what is refused, with numbers and with the index that would help."""
+
+from __future__ import annotations
+
+import json as plain_json
+import random
+from typing import Any
+
+import pytest
+from tests.unit.documents.memory_view import MemoryView
+from tests.unit.documents.query_ground import ask, ids, index, numbered, random_collection
+from tests.unit.documents.query_oracle import answer
+
+from headwater.core.document_errors import BadFilter, QueryCountLimited, QueryTimeout, SkippedRowsLimited
+from headwater.core.errors import BadInput
+from headwater.documents.change import IndexDefinition
+from headwater.documents.query import CollectionQuery, run_query
+from headwater.documents.query_budget import QueryLimits
+from headwater.testing.clock import ManualClock
+from headwater.testing.filter_samples import random_filter, random_order
+
+
+def advised(error: SkippedRowsLimited | QueryCountLimited | QueryTimeout) -> Any:
+    return plain_json.loads(error.hint[error.hint.index("{") : error.hint.rindex("}") + 1])
+
+
+def test_a_query_that_passes_over_too_many_rows_names_the_index_that_helps() -> None:
+    view = MemoryView(numbered(300))
+    with pytest.raises(SkippedRowsLimited, match="passes over more than 100 rows") as caught:
+        ask(view, filter="a = 99 and b > 5", sort="-b", skip_max=100, size=5)
+    body = advised(caught.value)
+    assert body == {"sortBy": [{"fieldName": "a", "fieldType": "decimal"}, {"fieldName": "b", "order": "desc", "fieldType": "decimal"}]}
+    helped = index(1, "a", "-b")
+    page = ask(MemoryView(numbered(300), [helped]), filter="a = 99 and b > 5", sort="-b", skip_max=0, size=5)
+    assert ids(page) == ["00299", "00199", "00099"]
+    assert page.explanation.helpful_index is None
+
+
+def test_the_index_of_the_hint_serves_the_query_without_a_row_too_much() -> None:
+    generator = random.Random(5)
+    helped = 0
+    for _ in range(150):
+        bodies, query, sort = random_collection(generator), random_filter(generator), random_order(generator)
+        expected = answer(bodies, query, sort)
+        advice = ask(MemoryView(bodies), filter=query, sort=sort).explanation.helpful_index
+        if advice is None or len(expected) < 2:
+            continue
+        made = IndexDefinition(id="i", number=1, sort_by=advice.sort_by, filter_by=advice.filter_by or "", state="ready")
+        page = ask(MemoryView(bodies, [made]), filter=query, sort=sort)
+        assert ids(page) == expected
+        helped += page.explanation.index == "i"
+    assert helped > 20
+
+
+def test_exactly_the_rows_that_may_be_passed_over_are() -> None:
+    view = MemoryView(numbered(100))
+    assert len(ask(view, filter="b = 99", skip_max=99, size=1).rows) == 1
+    with pytest.raises(SkippedRowsLimited):
+        ask(view, filter="b = 99", skip_max=98, size=1)
+    assert len(ask(view, sort="-b", skip_max=90, size=10).rows) == 10
+    with pytest.raises(SkippedRowsLimited):
+        ask(view, sort="-b", skip_max=88, size=10)
+    assert len(ask(view, skip_max=0, size=100).rows) == 100
+
+
+def test_a_full_page_is_returned_though_nothing_more_may_be_passed_over() -> None:
+    page = ask(MemoryView(numbered(3000)), filter="a < 50", skip_max=0, size=50)
+    assert len(page.rows) == 50
+    assert page.cursor
+
+
+def test_too_many_reads_are_refused() -> None:
+    view = MemoryView(numbered(500))
+    with pytest.raises(QueryCountLimited, match="more than 1 reads"):
+        ask(view, QueryLimits(max_reads=1), filter="b = 499", size=1)
+
+
+def test_a_query_ends_at_its_deadline() -> None:
+    clock = ManualClock()
+
+    class SlowView(MemoryView):
+        def rows(self, *given: Any, **named: Any) -> Any:
+            clock.advance(10)
+            return super().rows(*given, **named)
+
+    with pytest.raises(QueryTimeout, match="longer than 15 s"):
+        run_query(SlowView(numbered(500)), "c~", CollectionQuery(filter="b = 499", size=1), clock=clock, limits=QueryLimits())
+
+
+def test_a_hostile_pattern_does_not_hold_a_query() -> None:
+    bodies = {name: {"id": name, "text": "a" * 3000} for name in "abc"}
+    page = ask(MemoryView(bodies), filter=r"text like '^(a+)+(a|aa)+(.*a){10}$x'")
+    assert ids(page) == []
+
+
+@pytest.mark.parametrize("wrong", [{"size": 0}, {"size": -1}, {"size": 10_001}, {"skip_max": -1}])
+def test_sizes_have_bounds(wrong: dict[str, int]) -> None:
+    with pytest.raises(BadInput):
+        ask(MemoryView({}), **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"filter": "a >"}, {"sort": "a b"}, {"sort": ",a"}])
+def test_what_cannot_be_read_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(BadFilter):
+        ask(MemoryView({}), **wrong)
+
+
+def test_an_empty_collection_has_one_empty_page() -> None:
+    page = ask(MemoryView({}), filter="a = 1", sort="b", count=True)
+    assert (page.rows, page.cursor, page.total) == ([], "", 0)
+
+
+def test_a_filter_that_nothing_fulfils_reads_nothing() -> None:
+    page = ask(MemoryView(numbered(100)), filter="a < null")
+    assert (page.rows, page.explanation.reads) == ([], 0)
+
+
+def test_the_row_of_an_older_body_is_passed_over() -> None:
+    view = MemoryView(numbered(20), [index(1, "a")])
+    changed = MemoryView({**numbered(20), "00003": {"id": "00003", "a": 50}}, [])
+    view.items["00003"] = changed.items["00003"]
+    page = ask(view, sort="a", size=50)
+    assert page.explanation.index == "i1"
+    assert "00003" not in ids(page)
+    assert len(page.rows) == 19
