@@ -291,7 +291,8 @@ def kafka_shares(log: Log, name: str, clock: Clock) -> Shares:
 
         place = f"{control_topic(topic.name)}-projection-{name}"
         log.create_topic(place, partitions=topic.partitions, part=PART)
-        made = KafkaShares(KafkaOwnership(log, group=f"headwater-{place}", clock=clock), place, topic.partitions, part=PART, clock=clock)
+        ownership = KafkaOwnership(log, group=f"headwater-{place}", stays=True, clock=clock)
+        made = KafkaShares(ownership, place, topic.partitions, part=PART, clock=clock)
         made.start()
         return made
 

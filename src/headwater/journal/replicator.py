@@ -119,7 +119,7 @@ def replicator(
 
 def _lock(settings: Settings, log: Log, clock: Clock, files: Files, opened: ExitStack) -> ReplicatorLock:
     if log.engine == "kafka" and settings.store.engine == "cassandra":
-        ownership = opened.enter_context(KafkaOwnership(log, group="headwater-replicators", clock=clock))
+        ownership = opened.enter_context(KafkaOwnership(log, group="headwater-replicators", stays=True, clock=clock))
         return GroupReplicatorLock(log, ownership, settings.cassandra.keyspace)
     return LocalReplicatorLock(lock_path(settings.data), files=files)
 
