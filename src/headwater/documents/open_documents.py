@@ -373,6 +373,7 @@ class OpenDocuments:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())  # its callers may have given up
         return cast("asyncio.Task[Any]", task)
 
     def _check(self) -> None:
