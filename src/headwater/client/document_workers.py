@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.cluster.forward import ForwardClient, ForwardServer
 from headwater.core.clock import Clock
-from headwater.documents.forwarded_calls import answer_call
+from headwater.documents.forwarded_calls import ForwardedCalls
 from headwater.documents.homes import PartitionHomes, RemoteHome
 from headwater.documents.index_requests import CollectionRequest
 from headwater.wire.operation import Operation
@@ -47,7 +47,7 @@ class DocumentWorkers:
 
     def __init__(self, performer: DocumentsPerformer, place: WorkerPlace) -> None:
         self._place = place
-        self._server = ForwardServer(lambda payload: answer_call(performer.opened, payload), clock=performer.clock)
+        self._server = ForwardServer(ForwardedCalls(performer.opened).answer, clock=performer.clock)
         self._homes: PartitionHomes | None = None
 
     def homes(self, engine: str, clock: Clock) -> PartitionHomes:

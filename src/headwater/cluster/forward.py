@@ -9,7 +9,8 @@ import asyncio
 import logging
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -24,7 +25,7 @@ _PATIENCE = 15.0  # seconds in which a dead process is replaced
 _LEAVING = 5.0  # seconds in which callers that stop, too, have their last answers
 _MOST = 4096  # calls that wait for a connection
 _logger = logging.getLogger("headwater.cluster")
-Answering = Callable[[bytes], Awaitable[bytes]]
+Answering = Callable[[bytes], "asyncio.Future[bytes]"]
 """Answers the payload of a call with a payload. It raises nothing: errors are answers, too."""
 
 
@@ -181,20 +182,26 @@ class _Answering(_Frames):
     def __init__(self, answer: Answering, connections: set[_Answering]) -> None:
         super().__init__()
         self._answer, self._connections = answer, connections
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.under_way: set[asyncio.Future[bytes]] = set()
         connections.add(self)
 
     def came(self, number: int, payload: bytes) -> None:
-        task = self._loop.create_task(self._answered(number, payload))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    async def _answered(self, number: int, payload: bytes) -> None:
         try:
-            self.send(number, await self._answer(payload))
-        except Exception:  # a mistake of ours: the caller must not wait for ever
-            _logger.exception("A call of another process failed.")
+            answer = self._answer(payload)
+        except Exception:
+            _logger.exception("A call of another process was not understood.")
             self.close()
+            return
+        self.under_way.add(answer)
+        answer.add_done_callback(partial(self._answered, number))
+
+    def _answered(self, number: int, answer: asyncio.Future[bytes]) -> None:
+        self.under_way.discard(answer)
+        if answer.cancelled() or (error := answer.exception()) is not None:  # a mistake of ours: the caller must not wait for ever
+            _logger.error("A call of another process failed.", exc_info=None if answer.cancelled() else error)
+            self.close()
+        else:
+            self.send(number, answer.result())
 
     def ended(self) -> None:
         self._connections.discard(self)
@@ -226,6 +233,7 @@ class ForwardServer:
         while self._connections and self._clock.monotonic() < until:
             await self._clock.sleep(_PAUSE)
         connections = list(self._connections)
-        await asyncio.gather(*(task for connection in connections for task in connection.tasks), return_exceptions=True)
+        await asyncio.gather(*(answer for connection in connections for answer in connection.under_way), return_exceptions=True)
+        await asyncio.sleep(0)  # in which they are sent
         for connection in connections:
             connection.close()

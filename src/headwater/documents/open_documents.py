@@ -32,7 +32,7 @@ from headwater.log.record import Topic
 
 TOPIC = "hyper-storage"
 PART = "documents"
-_LARGE = 65_536  # bytes of a body that is read in a thread, so that the loop goes on meanwhile
+LARGE = 65_536  # bytes of a body that is read in a thread, so that the loop goes on meanwhile
 
 
 class OpenDocuments:
@@ -128,7 +128,7 @@ class OpenDocuments:
         if self.homes is not None and (other := await self._elsewhere(draft.path.uri)) is not None:
             return await other.write(draft)
         limit = int(self.settings.max_body)
-        if len(draft.body) < _LARGE:
+        if len(draft.body) < LARGE:
             read = read_draft(draft, limit=limit)
         else:
             read = await asyncio.to_thread(read_draft, draft, limit=limit)

@@ -38,7 +38,7 @@ class Owner:
 
 @asynccontextmanager
 async def served(path: Path, owner: Owner) -> AsyncIterator[ForwardServer]:
-    server = ForwardServer(owner, clock=SystemClock())
+    server = ForwardServer(lambda payload: asyncio.ensure_future(owner(payload)), clock=SystemClock())
     await server.listen(path)
     try:
         yield server
@@ -134,7 +134,7 @@ async def test_no_more_than_so_many_wait_for_an_owner(tmp_path: Path, monkeypatc
 
 async def test_closing_answers_what_is_under_way_and_those_who_have_not_left(tmp_path: Path) -> None:
     owner = Owner()
-    server = ForwardServer(owner, clock=SystemClock())
+    server = ForwardServer(lambda payload: asyncio.ensure_future(owner(payload)), clock=SystemClock())
     await server.listen(tmp_path / "0.sock")
     async with calling(tmp_path / "0.sock") as client:
         waits = asyncio.ensure_future(client.call(b"wait"))
@@ -151,4 +151,4 @@ async def test_closing_answers_what_is_under_way_and_those_who_have_not_left(tmp
 async def test_a_folder_that_is_no_place_for_sockets_is_told(tmp_path: Path) -> None:
     (tmp_path / "0.sock").write_text("somebody's")
     with pytest.raises(Unavailable, match="Nobody can listen"):
-        await ForwardServer(Owner(), clock=SystemClock()).listen(tmp_path / "0.sock")
+        await ForwardServer(lambda payload: asyncio.ensure_future(Owner()(payload)), clock=SystemClock()).listen(tmp_path / "0.sock")

@@ -18,7 +18,7 @@ from headwater.documents.forwarded import (
     decode_answer,
     encode,
 )
-from headwater.documents.forwarded_calls import answer_call
+from headwater.documents.forwarded_calls import ForwardedCalls
 from headwater.documents.open_documents import OpenDocuments
 from headwater.documents.write import BatchDraft
 
@@ -32,7 +32,7 @@ async def test_each_call_is_done_here(tmp_path: Path) -> None:
             return documents
 
         async def asked(call: object) -> object:
-            return decode_answer(await answer_call(opened, encode(call)))
+            return decode_answer(await ForwardedCalls(opened).answer(encode(call)))
 
         written = await asked(ForwardedWrite(draft("put", "a", {"b": 1})))
         assert isinstance(written, WrittenThere)
@@ -56,16 +56,16 @@ async def test_an_error_of_the_call_is_its_answer(tmp_path: Path) -> None:
             return documents
 
         await put(documents, "a", 1)
-        refused = decode_answer(await answer_call(opened, encode(ForwardedWrite(draft("put", "a", 2, match=(7,))))))
+        refused = decode_answer(await ForwardedCalls(opened).answer(encode(ForwardedWrite(draft("put", "a", 2, match=(7,))))))
         assert isinstance(refused, RefusedCall)
         assert (refused.problem.status, refused.problem.code) == (412, "not-matched")
-        unfit = decode_answer(await answer_call(opened, encode(ForwardedWrite(draft("post", "a", 2)))))
+        unfit = decode_answer(await ForwardedCalls(opened).answer(encode(ForwardedWrite(draft("post", "a", 2)))))
         assert isinstance(unfit, RefusedCall)
         assert unfit.problem.status == 405
 
     async def closed() -> OpenDocuments:
         raise Closed("It is closed.", hint="Open it.")
 
-    answer = decode_answer(await answer_call(closed, encode(ForwardedLook(0))))
+    answer = decode_answer(await ForwardedCalls(closed).answer(encode(ForwardedLook(0))))
     assert isinstance(answer, RefusedCall)
     assert answer.problem.code == "closed"

@@ -13,7 +13,7 @@ from tests.unit.documents.ground import body_of, documents_in, draft, put
 from headwater.cluster.forward import ForwardClient, ForwardServer
 from headwater.core.clock import SystemClock
 from headwater.core.errors import KeyReused, NotOwner, OutcomeUnknown
-from headwater.documents.forwarded_calls import answer_call
+from headwater.documents.forwarded_calls import ForwardedCalls
 from headwater.documents.homes import PartitionHomes, RemoteHome
 from headwater.documents.open_documents import OpenDocuments
 from headwater.documents.path import parse_path
@@ -30,7 +30,7 @@ async def worker(folder: Path, slot: int) -> AsyncIterator[OpenDocuments]:
         async def opened() -> OpenDocuments:
             return documents
 
-        server = ForwardServer(lambda payload: answer_call(opened, payload), clock=SystemClock())
+        server = ForwardServer(ForwardedCalls(opened).answer, clock=SystemClock())
         await server.listen(folder / f"{slot}.sock")
         other = RemoteHome(ForwardClient(folder / f"{1 - slot}.sock", clock=SystemClock()))
         documents.homes = PartitionHomes({1 - slot: other}, lambda partition: partition)
@@ -101,9 +101,9 @@ class Once:
 
         if self.calls == 1:
             if self._done:
-                await answer_call(opened, payload)
+                await ForwardedCalls(opened).answer(payload)
             raise OutcomeUnknown("It ended.", hint="Look.")
-        return await answer_call(opened, payload)
+        return await ForwardedCalls(opened).answer(payload)
 
 
 @pytest.mark.parametrize("done", [True, False])
