@@ -67,6 +67,25 @@ def test_a_zombie_has_ended() -> None:
         child.communicate()
 
 
+def test_a_zombie_with_threads_that_have_not_ended_still_runs() -> None:
+    """As a killed server one of whose threads waits for the disk: its first thread has ended, and its files are still locked."""
+    last = "threading.Thread(target=lambda: (sys.stdin.readline(), os._exit(0))).start()"
+    script = f"import ctypes, os, sys, threading; {last}; ctypes.CDLL(None).pthread_exit(None)"
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
+    try:
+        stat = Path(f"/proc/{child.pid}/stat")
+        while (fields := stat.read_text().rpartition(")")[2].split())[0] != "Z":
+            assert child.poll() is None
+        known = Process(child.pid, int(fields[19]), current().boot)
+        assert known.alive()
+        assert not known.wait_gone(0.05)
+        child.communicate(b"\n")
+        assert not known.alive()
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_what_it_started_is_found_by_its_session(tmp_path: Path) -> None:
     parent = spawn(["sh", "-c", "sleep 600 & wait"], env=os.environ, folder=tmp_path, log=tmp_path / "log")
     try:
