@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from forked_program import ForkedProgram
 from program import Program
+from tests.stopping import stop_outside
 
 import headwater
 from headwater.core.errors import HeadwaterError, OutcomeUnknown, Unavailable
@@ -162,7 +163,7 @@ def test_a_stopped_owner_loses_its_region_only_to_a_take_over(home: Program) -> 
     done(home, "create", "7")
     with headwater.open_blocking(home.data) as before, SpawnedServer(home.data) as server:
         assert httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["a"]}, trust_env=False).status_code == 201
-        server.signal(signal.SIGSTOP)
+        stop_outside(server.pid, *(home.data / "log" / name / "0" / "lock" for name in ("wal_meta_7", "wal_data_7")))
         taken = before.wal("wal").open(7, take_over=True)
         assert taken.write(1, [b"b"]) == 2
         server.signal(signal.SIGCONT)
