@@ -198,7 +198,7 @@ def test_a_server_that_is_stopped_during_its_tour_stops_cleanly(tmp_path: Path, 
     with SpawnedServer(tmp_path, options=("--port", "0", "--demo"), environ=CALM) as server:
         eventually(lambda: moment in server.output(), f"{moment!r}")
         server.signal(signal.SIGINT)
-        assert server.wait(60) == 0
+        assert server.wait(240) == 0
     assert server.output().endswith("everything acknowledged is on disk\n")
     assert "Traceback" not in server.errors()
     eventually(lambda: serving(tmp_path / "demo-second") is None, "the end of the second server")

@@ -34,7 +34,7 @@ with StopSignal() as stop:
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stdout) == (130, "stopping\n")
 
 

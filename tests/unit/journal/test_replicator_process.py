@@ -54,7 +54,7 @@ def test_it_copies_until_its_parent_ends_it(tmp_path: Path, how: str) -> None:
         else:
             process.stdin.close()
             process.stdin = None
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
     assert ground.pointer() == 1
     ground.close()
 
@@ -62,6 +62,6 @@ def test_it_copies_until_its_parent_ends_it(tmp_path: Path, how: str) -> None:
 def test_it_tells_why_it_cannot_run(tmp_path: Path) -> None:
     cassandra = StoreSettings(engine="cassandra")  # and no node is named
     with started(Settings(data=tmp_path, store=cassandra, spark=SparkSettings(start="never"))) as process:
-        assert process.wait(60) == FAILED
+        assert process.wait(240) == FAILED
         assert process.stderr is not None
         assert b"contact_points" in process.stderr.read()
