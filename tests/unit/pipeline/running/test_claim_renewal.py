@@ -41,7 +41,7 @@ class Ticking(ManualClock):
 def test_a_claim_is_renewed_until_the_run_ends_even_if_a_renewal_fails() -> None:
     holdings, clock = Holdings(True), Ticking()
     with ClaimRenewal(cast("SinkHoldings", holdings), "s", clock):
-        assert holdings.twice.wait(10)
+        assert holdings.twice.wait(60)
         assert holdings.released == 0
     assert (holdings.released, set(clock.waits)) == (1, {BEAT})
 
