@@ -20,7 +20,7 @@ def offered(home: Path, *words: str) -> list[str]:
         "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
     }
     program = "import sys; sys.argv = ['headwater']; from headwater.cli import main; main()"
-    ran = subprocess.run([sys.executable, "-c", program], cwd=home, env={**os.environ, **asked}, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", program], cwd=home, env={**os.environ, **asked}, capture_output=True, text=True, timeout=99)
     return ran.stdout.split()
 
 

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
+from free_port import free_port
 
 import headwater
 from headwater.core.config import load
@@ -349,17 +349,17 @@ async def test_a_token_opens_what_its_role_may(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.anyio
 async def test_a_tail_goes_on_after_its_server_was_killed_and_came_back(tmp_path: Path) -> None:
-    server = SpawnedServer(tmp_path)
+    port = str(free_port())
+    server = SpawnedServer(tmp_path, options=("--port", port))
     server.start()
     try:
-        async with headwater.open(server.url) as hw, asyncio.timeout(60):
+        async with headwater.open(server.url) as hw, asyncio.timeout(240):
             await hw.log.create_topic("t")
             await hw.log.append("t", 0, [Record(None, b"before")])
             tail = hw.log.tail("t", 0, 0)
             assert (await anext(tail)).value == b"before"
             upcoming = asyncio.ensure_future(anext(tail))
             server.kill()
-            port = server.url.rpartition(":")[2]
             again = SpawnedServer(tmp_path, options=("--port", port))
             await asyncio.to_thread(again.start)
             try:
@@ -406,8 +406,8 @@ def test_opening_the_door_loads_nothing_heavy() -> None:
 
 @pytest.mark.anyio
 async def test_a_door_to_a_directory_never_leads_to_another_one(tmp_path: Path) -> None:
-    with SpawnedServer(tmp_path / "ours") as ended:
-        port = urlsplit(ended.url).port
+    port = free_port()
+    with SpawnedServer(tmp_path / "ours", options=("--port", str(port))) as ended:
         door = headwater.open(tmp_path / "ours")
         hw = await door.__aenter__()
         await hw.log.create_topic("bank")

@@ -60,9 +60,10 @@ class KafkaOwnership(Ownership):
     Calls `passing` with a partition before it moves to another member, which waits until `passing` returns: finish the calls
     under way there.
     `session`: seconds after which the group removes a dead or hanging member. A member that releases its last partition of a topic
-    unsubscribes from it. So does one that was refused its first, unless it `stays`, or serves at an address, and the topic has several
-    partitions: the group then gives it some of them. After `take_over` the group names the previous owner until that one is fenced and
-    releases the partition.
+    unsubscribes from it. So does one that was refused its first, unless it serves at an address and the topic has several partitions: the
+    group then gives it some of them. One that `stays` remains a member whatever it was refused: it asks again until it owns something, and
+    each time that it left and came back the whole group would rebalance. After `take_over` the group names the previous owner until that
+    one is fenced and releases the partition.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class KafkaOwnership(Ownership):
         timeout: float = 30.0,
     ) -> None:
         self._log, self._group, self._passing, self._timeout = log, group, passing, timeout
-        self._clock, self._stays = clock or SystemClock(), stays or bool(address)
+        self._clock, self._address, self._stays = clock or SystemClock(), address, stays
         self._brokers = Brokers(log.address.servers, client=log.address.client, clock=self._clock, timeout=timeout)
         self._name = "|".join((_MARK, socket.gethostname(), str(os.getpid()), address, ids()))
         kafka, patience = self._brokers.kafka, self._brokers.patience
@@ -124,7 +125,7 @@ class KafkaOwnership(Ownership):
 
     def _shares(self, topic: str) -> bool:
         """Whether a member that was refused stays: the group gives it some of the partitions, and others find it there."""
-        return self._stays and self._partitions(topic) > 1
+        return self._stays or (bool(self._address) and self._partitions(topic) > 1)
 
     def _partitions(self, topic: str) -> int:
         try:

@@ -54,7 +54,7 @@ async def test_a_region_that_cannot_be_opened_at_the_start_stops_neither_the_oth
     performer.serve()
     serving = performer._managers._serving
     assert serving is not None
-    await asyncio.wait_for(serving, 30)
+    await asyncio.wait_for(serving, 60)
     manager = await performer.manager("wal")
     assert manager.regions() == [1, 3]
     assert manager._cleaner is not None
@@ -66,7 +66,7 @@ async def test_regions_and_namespaces_that_are_not_there_leave_nothing_behind(pe
     performer.serve()
     serving = performer._managers._serving
     assert serving is not None
-    await asyncio.wait_for(serving, 30)
+    await asyncio.wait_for(serving, 60)
     for number in range(20):
         for namespace in (f"ns{number}", "wal"):
             where: dict[str, Any] = {"namespace": namespace, "region": 1000 + number}

@@ -54,4 +54,4 @@ def test_a_function_that_hangs_does_not_keep_the_process() -> None:
         "began.wait()\n"
         "threads.shutdown()\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0

@@ -90,12 +90,12 @@ async def test_callers_at_the_same_time_open_a_region_once_and_a_slow_one_blocks
 
     def slow() -> Ownership:
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return owners()
 
     wal._owners = slow
     first, second = asyncio.create_task(wal.open(1)), asyncio.create_task(wal.open(1))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, 60)
     wal._owners = owners
     assert await wal.write(2, 1, [b"x"]) == 1
     second.cancel()  # a caller that gives up leaves the opening to the others
@@ -230,7 +230,7 @@ async def test_the_cleaner_comes_at_once_and_after_each_period(make: Make) -> No
     wal.start_cleaning()
     wal.start_cleaning()
     for passed in (1, 2, 3):
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(done.wait(), 60)
         done.clear()
         assert cleaned == [1, 2] * passed
         while len(wal._timers) < 3:  # two of the snapshots, and the cleaner's own
@@ -301,7 +301,7 @@ class Held:
 
     def append(self, records: Any) -> Any:
         self.began.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
         return self._writer.append(records)
 
     def __getattr__(self, name: str) -> Any:
@@ -322,7 +322,7 @@ async def test_who_gives_up_closing_leaves_no_region_that_nobody_can_own(make: M
     region = await wal.open(7, create=True)
     held = Held(region)
     write = asyncio.create_task(wal.write(7, 1, [b"a"]))
-    await asyncio.to_thread(held.began.wait, 10)
+    await asyncio.to_thread(held.began.wait, 60)
     closing = {"close": lambda: wal.close(7), "delete": lambda: wal.delete(7), "aclose": wal.aclose}[how]
     await given_up(closing(), when=lambda: wal.opened(7) is None)
     held.go.set()
@@ -343,7 +343,7 @@ async def test_who_gives_up_a_fenced_write_leaves_no_region_that_nobody_can_own(
     release, slow = region._owned.release, threading.Event()
 
     def later() -> None:
-        assert slow.wait(10)
+        assert slow.wait(60)
         release()
 
     region._owned.release = later  # type: ignore[method-assign]
@@ -432,7 +432,7 @@ async def test_the_cleaner_opens_no_region_that_its_user_has_closed(make: Make) 
 
     def slow() -> Any:
         cleaned.append(1)
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         return clean()
 
     first._clean = slow  # type: ignore[method-assign]
@@ -441,7 +441,7 @@ async def test_the_cleaner_opens_no_region_that_its_user_has_closed(make: Make) 
     await wal.close(2)
     now = wal.cleaned
     goes_on.set()
-    await asyncio.wait_for(now.wait(), 10)
+    await asyncio.wait_for(now.wait(), 60)
     assert wal._cleaner is not None
     await wal._cleaner.stop()  # behind what it has begun
     assert wal.regions() == [1]
