@@ -421,6 +421,27 @@ async def test_events_come_as_they_happen_and_go_on_behind_an_id(region: OneRegi
     assert seen == kinds
 
 
+async def test_a_reader_and_a_follower_of_a_region_that_is_deleted_are_told(wal: WriteAheadLog, region: OneRegion) -> None:
+    """Also where it is created again: nothing of the new one is given as if it were of the old one."""
+    for _ in range(30):
+        await region.write(1, [b"old"] * 50)
+    stream, events = region.read(1, batch=10), region.events(after=0)
+    assert {entry.payload for entry in await stream.next_batch()} == {b"old"}
+    await anext(events)
+    await wal("wal").delete(7)
+    made = await wal("wal").open(7, create=True)
+    for _ in range(30):
+        await made.write(1, [b"new"] * 50)
+    seen = list[bytes]()
+    with pytest.raises((OffsetGone, RegionNotFound)):
+        async for entry in stream:
+            seen.append(entry.payload)
+    assert set(seen) <= {b"old"}
+    with pytest.raises(RegionNotFound):
+        async for _ in events:
+            pass
+
+
 async def test_closing_lets_others_own_it_and_refuses_calls(wal: WriteAheadLog, region: OneRegion, performer: WalPerformer) -> None:
     await region.write(1, [b"a"])
     await region.close_gracefully()
