@@ -49,12 +49,9 @@ from headwater.wire.operation import Operation, Reply
 
 T = TypeVar("T")
 _audit = logging.getLogger("headwater.audit")
-_logger = logging.getLogger("headwater.wal")
 _PAGE = 100
 _APART = 2  # threads for `verify` and `why`
 _BATCH = 500  # payloads that are read at once
-_AT_ONCE = 4  # regions that a starting server opens at the same time
-_PASSING = 30.0  # seconds that a region may take to end its calls when the group gives it to another process
 
 
 def measure(metrics: Metrics, performer: WalPerformer, log: object) -> None:
@@ -320,8 +317,11 @@ class WalPerformer:
         region = await self._managers.owned(request.namespace, request.region)
         if request.dry_run or region is not None:  # one that is open was recovered
             found = await self._recovered(request, accept_loss=request.accept_loss)
-            return recovery_state(found, StateCounts(found.meta), dry_run=request.dry_run)
+            if request.dry_run or not found.accepted:
+                return recovery_state(found, StateCounts(found.meta), dry_run=request.dry_run)
         manager = await self._manager(request)
+        if region is not None:  # something of its log was lost since: what is accepted is what the log has left
+            await manager.close(request.region)
         region = await manager.open(request.region, accept_loss=request.accept_loss)
         try:
             for _ in range(2):  # so that the next opening needs nothing of what is lost, should one of them be damaged

@@ -28,6 +28,7 @@ from headwater.core.errors import (
     BadInput,
     Cancelled,
     Closed,
+    Damaged,
     Differs,
     DiskFull,
     Fenced,
@@ -385,6 +386,26 @@ async def test_what_cannot_be_stored_is_not_gone_on_with(
             assert performer.opened("wal", 7) is None
     assert (await again.recover(accept_loss=True)).lost
     assert performer.opened("wal", 7) is not None
+
+
+async def test_a_loss_is_accepted_also_of_a_region_that_is_open(region: OneRegion, performer: WalPerformer) -> None:
+    """Somebody has cut off what a table needs, below an owner that still has it in its state."""
+    await region.write(1, [b"lost"])
+    await region.write(1, [b"left"])
+    opened = performer.opened("wal", 7)
+    assert opened is not None
+    await opened.snapshot()
+    opened._owned.writer.delete_before(1)
+    with pytest.raises(Damaged, match="cuts off"):
+        await region.recover()
+    assert (await region.recover(accept_loss=True, dry_run=True)).lost
+    assert (await region.recover(accept_loss=True)).problems == ["table 1 has lost 1 to 1"]
+    assert await payloads(region.read(1)) == [b"left"]
+    assert await region.write(1, [b"more"]) == 3
+    await region.close_gracefully()
+    again = WriteAheadLog(region._backend)("wal")[7]
+    assert await payloads(again.scan()) == [b"left", b"more"]
+    assert not (await again.recover()).lost
 
 
 async def test_a_region_whose_new_snapshots_fail_is_closed(
