@@ -151,6 +151,14 @@ class WalPerformer:
             await self._log.work(lambda log: check_deletable(log, request.topics))  # also the rest of one whose deletion was interrupted
         return await self.manager(request.namespace)
 
+    async def _changing(self, request: RegionRequest) -> RegionManager:
+        """`_manager` for a call that opens the region where it is not open. Who owns a region cleans it; a program that only writes here
+        and there, such as a command, does not begin with that."""
+        manager = await self._manager(request)
+        if not self._managers.serving:
+            manager.start_cleaning(at_once=False)
+        return manager
+
     async def _view(self, request: RegionRequest) -> RegionView:
         return RegionView(await self._log.open(), request.topics)
 
@@ -279,7 +287,7 @@ class WalPerformer:
         return answers.RegionDeleted(namespace=request.namespace, region=request.region, offsets=count, dry_run=request.dry_run)
 
     async def write(self, request: requests.WriteEntries) -> answers.Written:
-        manager = await self._manager(request)
+        manager = await self._changing(request)
         return answers.Written(await manager.write(request.region, request.table, request.payloads, timeout=request.seconds))
 
     async def mark_delete_up_to(self, request: requests.MarkTable) -> answers.TableMarked:
@@ -287,21 +295,21 @@ class WalPerformer:
         if request.dry_run:
             last, flushed, _ = await self._table(request)
             return answers.TableMarked(table=table, sequence=max(flushed, min(sequence, last)), clamped=sequence > last, dry_run=True)
-        manager = await self._manager(request)
+        manager = await self._changing(request)
         marked = await manager.using(request.region, lambda region: region.mark_delete_up_to(table, sequence))
         return answers.TableMarked(table=table, sequence=marked.sequence, clamped=marked.clamped)
 
     async def drop_table(self, request: requests.ChangeTable) -> answers.TableDropped:
         last, _, live = await self._table(request)
         if not request.dry_run:
-            manager = await self._manager(request)
+            manager = await self._changing(request)
             await manager.using(request.region, lambda region: region.drop_table(request.table))
         return answers.TableDropped(table=request.table, last=last, live=live, dry_run=request.dry_run)
 
     async def move(self, request: requests.ChangeTable) -> answers.TableMoved:
         if request.dry_run:
             return answers.TableMoved(table=request.table, entries=(await self._table(request))[2], dry_run=True)
-        manager = await self._manager(request)
+        manager = await self._changing(request)
         return answers.TableMoved(
             table=request.table, entries=await manager.using(request.region, lambda region: region.move(request.table))
         )

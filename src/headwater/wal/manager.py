@@ -304,17 +304,13 @@ class RegionManager:
 
     # -- cleaning -------------------------------------------------------------------------------------------------
 
-    def start_cleaning(self) -> None:
-        """Clean the open regions now, and every `clean_period` from now on. Starting twice is no error."""
+    def start_cleaning(self, *, at_once: bool = True) -> None:
+        """Clean the open regions now, if `at_once`, and every `clean_period` from now on. Starting twice is no error."""
         if self._cleaner is None:
             self._check()
+            period, timers, clock = self._settings.clean_period, self._timers, self._clock
             self._cleaner = Cleaner(
-                self.regions,
-                self.clean_open,
-                period=self._settings.clean_period,
-                timers=self._timers,
-                clock=self._clock,
-                random=self._random,
+                self.regions, self.clean_open, period=period, timers=timers, clock=clock, random=self._random, at_once=at_once
             )
 
     async def clean(self, region: int) -> RegionCleaned:
