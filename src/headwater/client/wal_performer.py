@@ -208,15 +208,15 @@ class WalPerformer:
     async def statistics(self, request: RegionRequest) -> answers.RegionStatistics:
         region, view = await self._managers.owned(request.namespace, request.region), await self._view(request)
         recovered = region.recovered if region is not None else await self._recovered(request)
-        counts = region.look(StateCounts) if region is not None else StateCounts(recovered.meta)
+        meta = recovered.meta if region is None else region.look(RegionMeta.copied)
         stored = snapshot_states(recovered.snapshots if region is None else region.snapshots)
         owner = "this process" if region is not None else await asyncio.to_thread(self._managers.owner, view)
         return await asyncio.to_thread(
-            lambda: statistics(view, counts, recovered=recovered, snapshots=stored, owner=owner, open=region is not None)
+            lambda: statistics(view, StateCounts(meta), recovered=recovered, snapshots=stored, owner=owner, open=region is not None)
         )
 
     async def tables(self, request: RegionRequest) -> list[answers.TableState]:
-        return await self._look(request, table_states)
+        return await asyncio.to_thread(table_states, await self._look(request, RegionMeta.copied))
 
     async def sequence_num(self, request: requests.TableRequest) -> answers.LastSequence:
         def last(meta: RegionMeta) -> int:
@@ -234,9 +234,8 @@ class WalPerformer:
         return answers.EntriesPage(shown, following)
 
     async def why(self, request: RegionRequest) -> answers.PinnedLog:
-        pins = await self._look(request, pins_of)
-        view = await self._view(request)
-        return await self._apart(lambda beat: view.steady(lambda: why(view.log, view.topics, pins)))
+        meta, view = await self._look(request, RegionMeta.copied), await self._view(request)
+        return await self._apart(lambda beat: view.steady(lambda: why(view.log, view.topics, pins_of(meta), beat)))
 
     async def verify(self, request: RegionRequest) -> answers.RegionVerified:
         view = await self._view(request)

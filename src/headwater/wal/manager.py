@@ -378,7 +378,7 @@ class RegionManager:
     def readings(self) -> Iterator[RegionReading]:
         """What the open regions hold, for the metrics. Called in a thread."""
         for number, known in list(self._open.items()):
-            counts = known.region.look(StateCounts)
+            counts = StateCounts(known.region.look(RegionMeta.copied))  # of a copy: every write waits for the look
             if not known.mean.payload and counts.live:  # it was empty when it was opened
                 known.mean = mean_sizes(self._log, known.region.topics.data)
             begin, end = counts.pins.pinned
