@@ -116,6 +116,13 @@ async def test_what_is_written_is_read_between_bounds(region: OneRegion) -> None
     assert [await region.sequence_num(table) for table in (1, MAX, 9)] == [5, 1, 0]
 
 
+async def test_a_scan_takes_any_number_of_tables(region: OneRegion) -> None:
+    for table in (1, 4000, 5001, MAX):
+        await region.write(table, [b"%d" % table])
+    assert await payloads(region.scan(tables=range(5000))) == [b"1", b"4000"]
+    assert await payloads(region.scan(tables=[MAX - number for number in range(5000)])) == [b"%d" % MAX]
+
+
 async def test_batches_end_where_the_reader_began_and_errors_stay(region: OneRegion) -> None:
     await region.write(1, [b"%d" % number for number in range(250)])
     stream = region.read(1, batch=100)
