@@ -280,15 +280,15 @@ class Region:
             # The same once more: writes wait while a state is copied, and share a processor with its encoding.
             self._log.with_reserve(lambda: self._store(chunks, watermark, time.perf_counter()))
         if cut == self._log.bounds(self.topics.data, 0).end and self._log.engine == "embedded":
-            self._owned.writer.roll()  # only closed segments can be removed
-        start = self._owned.writer.delete_before(cut)
+            self._writer.housekeep(lambda writer: writer.roll())  # only closed segments can be removed
+        start = self._writer.housekeep(lambda writer: writer.delete_before(cut))
         return Cleaned(start, start - before)
 
     async def roll(self) -> int:
         """Close the active segment of the log where its period is over; return where the next one begins. Kafka: `Unsupported`."""
         async with self._storing:
             self._check_open()
-            return await asyncio.to_thread(lambda: self._owned.writer.roll(due=True))
+            return await asyncio.to_thread(lambda: self._writer.housekeep(lambda writer: writer.roll(due=True)))
 
     async def close(self) -> None:
         """Finish the calls under way, and let another process own the region. Closing twice is no error."""

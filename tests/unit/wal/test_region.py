@@ -179,6 +179,9 @@ async def test_a_drop_that_arrived_although_it_failed_is_not_moved_behind(opened
             assert self.go.wait(60)
             return log.read_at(*what)
 
+        def __getattr__(self, name: str) -> Any:
+            return getattr(log, name)
+
     slow = Slow()
     region._log = slow  # type: ignore[assignment]
     moving = asyncio.create_task(region.move(1))
