@@ -42,8 +42,10 @@ class RegionFollower:
 
     async def _events(self, last: int | None) -> AsyncGenerator[FollowedEvent]:
         topic = self._topics.data
+        # Before the look at the end: of what comes behind it, no record of a former owner is an event. Embedded records carry no epoch.
+        epoch = await self._log.work(lambda log: log.epoch(topic, 0) if last is None and log.engine == "kafka" else 0)
         bounds = await self._log.bounds(topic, 0)
-        start, kept, epochs = bounds.end if last is None else last + 1, bounds.start, Epochs()
+        start, kept, epochs = bounds.end if last is None else last + 1, bounds.start, Epochs(epoch)
         if not bounds.start <= start <= bounds.end:  # cleaned since, or restored from a backup
             start = min(max(start, bounds.start), bounds.end)
             yield start, None
