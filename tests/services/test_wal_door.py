@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 import headwater
 from headwater.client.local import LocalLog
 from headwater.core.config import Config, load
-from headwater.core.errors import NotOwner, RegionNotFound, Unavailable, Unsupported
+from headwater.core.errors import Fenced, NotOwner, RegionNotFound, Unavailable, Unsupported
 from headwater.log.epochs import EPOCH, mark
 from headwater.testing.log_ground import fresh
 from headwater.wal.answers import RegionEvent
@@ -121,3 +121,21 @@ async def test_events_from_now_on_tell_nothing_of_a_former_owner_or_a_stranger(
     assert await region.write(1, [b"b"]) == 2
     event = await first
     assert (event.kind, event.first, event.offset) == ("write", 2, (await region.statistics()).end - 1)
+
+
+async def test_who_has_taken_a_region_over_may_delete_it(hw: headwater.Headwater, config: Config) -> None:
+    """The group still names the process from which it was taken, as long as that one lives."""
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    former = await wal.open(7, create=True)
+    await former.write(1, [b"a"])
+    async with headwater.open(config=config) as other:
+        theirs = other.wal(wal.namespace)
+        with pytest.raises(NotOwner):
+            await theirs.delete(7)
+        await theirs.take_over(7)
+        assert (await theirs.delete(7)).offsets > 0
+        assert await theirs.regions() == []
+        made = await theirs.open(7, create=True, take_over=True)
+        assert await made.write(1, [b"new"]) == 1
+        with pytest.raises(Fenced):
+            await former.write(1, [b"b"])

@@ -200,9 +200,10 @@ class RegionManager:
             self.pins.forget(topics.region)
             self._taken.forget(topics.region)
             known = self._open.get(topics.region)
+            held = known is not None and not known.region.fenced and not await asyncio.to_thread(lambda: known.region.lost)
             if known is not None:
                 await self._ended(topics.region, known)
-            return await asyncio.to_thread(lambda: delete_region(self._log, self._owners(), topics))
+            return await asyncio.to_thread(lambda: delete_region(self._log, self._owners(), topics, held=held))
 
     async def aclose(self, *, graceful: bool = False) -> None:
         """Close every region, then refuse further calls. Closing twice is no error. Errors: the first one of closing a region."""
