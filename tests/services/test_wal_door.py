@@ -139,3 +139,28 @@ async def test_who_has_taken_a_region_over_may_delete_it(hw: headwater.Headwater
         assert await made.write(1, [b"new"]) == 1
         with pytest.raises(Fenced):
             await former.write(1, [b"b"])
+
+
+async def test_a_former_owner_shows_what_the_log_holds(hw: headwater.Headwater, config: Config) -> None:
+    """Also of a region that was deleted and created again: its epochs begin anew."""
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    former = await wal.open(7, create=True)
+    for _ in range(5):
+        await former.write(1, [b"a"])
+    assert (await former.statistics()).open
+    async with headwater.open(config=config) as other:
+        theirs = other.wal(wal.namespace)
+        taken = await theirs.take_over(7)
+        assert await taken.write(1, [b"b"]) == 6
+        assert await former.sequence_num(1) == 6
+        assert not (await former.statistics()).open
+        with pytest.raises(Fenced):
+            await former.write(1, [b"c"])
+        former = await wal.take_over(7)
+        assert await former.sequence_num(1) == 6
+        await theirs.take_over(7)
+        await theirs.delete(7)
+        made = await theirs.open(7, create=True, take_over=True)
+        assert await made.write(1, [b"new"]) == 1
+        assert [entry.payload async for entry in former.scan()] == [b"new"]
+        assert not (await former.statistics()).open

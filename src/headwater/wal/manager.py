@@ -250,7 +250,7 @@ class RegionManager:
         known = self._open.get(region)
         if known is None:
             return None
-        if known.region.fenced or await asyncio.to_thread(lambda: known.region.lost):
+        if known.region.fenced or await asyncio.to_thread(known.region.overtaken):
             await self._whole(self._fenced(known.region, told=False))
             return None
         return known.region

@@ -237,6 +237,10 @@ class Region:
         """Whether another process is known to own the region by now. False proves nothing: only a write does."""
         return self._owned.lost
 
+    def overtaken(self) -> bool:
+        """`lost`, by a look at the log. Blocking."""
+        return self._owned.overtaken()
+
     # -- housekeeping -------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> StoredSnapshot:
