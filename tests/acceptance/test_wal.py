@@ -314,6 +314,8 @@ def test_every_address_answers(fresh: httpx2.Client) -> None:
     assert [one["payload"] for one in page.json()["items"]] == ["a", {"$binary": "AP8="}]
     assert page.json()["next"] == "3"
     assert "from=3" in page.headers["link"]
+    behind = http.get(f"{TABLE}/entries", params={"after": 1, "limit": 1})
+    assert [one["sequence"] for one in http.get(behind.links["next"]["url"]).json()["items"]] == [3]
     lines = http.get(f"{TABLE}/entries", params={"after": 1, "decode": "json"}, headers={"Accept": "application/x-ndjson"}).text
     assert [json.loads(line)["payload"] for line in lines.splitlines()] == [{"$binary": "AP8="}, {"n": 1}]
     raw = http.post(f"{TABLE}/entries", content=b"\x00", headers={"Content-Type": "application/octet-stream"})

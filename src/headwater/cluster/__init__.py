@@ -52,6 +52,10 @@ class OwnedPartition(ABC):
     def lost(self) -> bool:
         """Whether this process knows that it has lost the partition. False proves nothing: only a write does."""
 
+    def overtaken(self) -> bool:
+        """Whether another process has taken the partition by now, as far as one look at the log tells. Includes `lost`. Blocking."""
+        return self.lost
+
     @abstractmethod
     def renew(self) -> Writer:
         """Claim the partition again, after a write of unknown outcome; return the new `writer`. Records under way no longer count.

@@ -135,6 +135,15 @@ class FileLock:
     def release(self) -> None:
         fcntl.flock(self.fd, fcntl.LOCK_UN)
 
+    def is_at(self, path: Path) -> bool:
+        """Whether the file that was opened is still the one at `path`: an unlinked one locks nobody out."""
+        if self.fd < 0:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self.fd), os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def close(self) -> None:
         """Unlock, even where a child that was forked meanwhile shares the lock, and close. Closing twice is no error."""
         if self.fd >= 0:

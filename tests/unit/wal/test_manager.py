@@ -147,6 +147,43 @@ async def test_another_owner_is_named_and_a_taken_region_is_given_up(make: Make)
     assert await other.write(7, 1, [b"c"]) == 2
 
 
+@pytest.mark.parametrize("finds", ["look", "snapshot", "clean"])
+@pytest.mark.parametrize("lives", [True, False])
+async def test_the_next_write_is_fenced_whoever_has_found_out_before_it(make: Make, finds: str, lives: bool) -> None:
+    """A writer that is told nothing would go on as if nobody had written meanwhile."""
+    mine, other = make(), make()
+    region = await mine.open(7, create=True)
+    await mine.write(7, 1, [b"a"])
+    await (await other.open(7, take_over=True)).write(1, [b"b"])
+    if finds == "look":
+        assert await mine.owned(7) is None
+    elif finds == "snapshot":
+        region.observer.dropped()
+    else:
+        with pytest.raises(Fenced):
+            await mine.clean_open(7)
+    await until(lambda: mine.opened(7) is None)
+    if not lives:
+        await other.close(7)
+    with pytest.raises(Fenced, match="wal/7 was taken over"):
+        await mine.write(7, 1, [b"c"])
+    if lives:
+        with pytest.raises(NotOwner):
+            await mine.write(7, 1, [b"c"])
+    else:
+        assert await mine.write(7, 1, [b"c"]) == 3
+
+
+async def test_who_opens_a_region_again_is_not_told_of_what_was_before(make: Make) -> None:
+    mine, other = make(), make()
+    await mine.open(7, create=True)
+    await other.open(7, take_over=True)
+    assert await mine.owned(7) is None
+    await other.close(7)
+    await mine.open(7)
+    assert await mine.write(7, 1, [b"a"]) == 1
+
+
 async def test_a_topic_whose_records_go_by_themselves_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     wal = make()
     await wal.create(7, RegionSettings())
