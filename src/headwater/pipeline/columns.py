@@ -316,7 +316,7 @@ def observed(documents: Iterable[Mapping[str, Any]], rules: ColumnRules, key: Se
 def misfit(table: str, name: str, column: str | None, value: Any) -> str:
     """The sentence that refuses a value. `column`: the type of its column as the sink calls it; None where it can have none."""
     shown = _cut(values.encode(values.extended(value)).decode())
-    where = _where(table, name)
+    where, column = _where(table, name), None if column is None else _cut(column)
     kind = "integer beyond 64 bits" if type(value) is int and not _LEAST <= value <= _MOST else _cut(str(type_of(value)))
     if column is None:
         return f"{where} can have no type that holds {shown} ({kind})."
