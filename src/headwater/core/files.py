@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakSet
 
-from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable, Unsupported
+from headwater.core.errors import Damaged, DiskFull, HeadwaterError, ReadOnly, Unavailable, Unsupported
 
 Bytes = bytes | bytearray | memoryview
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -202,6 +202,8 @@ def explained(error: OSError, path: Path | str, *, reading: bool = False) -> Hea
         return ReadOnly(
             f"{path} cannot be written by this process ({error.strerror}).", hint="Change its permissions, or open it with read_only=True."
         )
+    if error.errno == errno.EISDIR:  # waiting does not help
+        return Damaged(f"{error.filename or path} is a folder, and must be a file.", hint="Put the file back, or move the folder away.")
     if reading:
         return Unavailable(f"Reading {path} failed ({error.strerror}).", hint="Look at the machine's disk, then try again.")
     return Unavailable(
