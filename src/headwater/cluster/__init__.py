@@ -124,5 +124,5 @@ def not_owner(topic: str, partition: int, owner: PartitionOwner | None) -> NotOw
     if owner.address:
         hint = f"Ask that one, such as with --server {owner.address}, or stop it."
     else:
-        hint = "Stop that one first: it serves at no address."
+        hint = "Stop that one first: it serves at no address. Several programs use a directory through `headwater serve`."
     return NotOwner(f"{topic}/{partition} is owned by {owner}.", address=owner.address, hint=hint)
