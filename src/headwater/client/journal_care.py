@@ -135,6 +135,7 @@ class JournalCare:
                     pointer=one.pointer,
                     journals=one.journals,
                     events=one.rows,
+                    snapshots=one.snapshots,
                     bytes=0 if note is None else note.size,
                 )
                 for one, note in found
