@@ -77,12 +77,30 @@ class SnapshotPartition:
         return [one for _, one in ring.of(living.life.record_id) if criteria.matches(one)]
 
     def load(self, id: str, criteria: SnapshotCriteria) -> Snapshot | None:
-        """The newest snapshot that matches, with its payload in clear. Errors: `Erased`; `Undecryptable`; those of `TopicCipher.keys`."""
+        """The newest snapshot that matches, with its payload in clear. Errors: `Differs` where it was saved behind the end of the journals'
+        log, which is older then; `Erased`; `Undecryptable`; those of `TopicCipher.keys`."""
         living = self.living(id)
         if living is None:
             return None
         newest = self._viewed(lambda read: read.newest(id, living.life.record_id, criteria), None)
-        return None if newest is None else self._sealing.opened(id, newest)
+        if newest is None:
+            return None
+        self._check_known(id, newest, living)
+        return self._sealing.opened(id, newest)
+
+    def _check_known(self, id: str, newest: Snapshot, living: LivingJournal) -> None:
+        """Errors: `Differs` for a snapshot of events that the journals' log does not hold: one that was restored from an older backup, or
+        goes on from there. They would be in the state of an entity, and in no journal."""
+        if not _ahead(newest, living):
+            return
+        now = self.living(id)  # another process may have appended and saved meanwhile
+        if now is not None and now.life.record_id == living.life.record_id and _ahead(newest, now):
+            raise Differs(
+                f"A snapshot of journal {id!r:.60} is of event {newest.seq_nr}, saved when {self._journals.name}/{self.number} ended at "
+                f"offset {newest.at}; now it ends at {now.life.at}, and the journal with event {now.head.last}: the log is older.",
+                hint="Bring the newer log back, or let go of what was made of it: "
+                f"`headwater journal snapshot delete {self._journals.name} ID --min-seq-nr {min(newest.seq_nr, now.head.last + 1)}`.",
+            )
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -227,6 +245,10 @@ class _SnapshotRead:
         if read is None or not isinstance(read[1], Snapshot) or read[1].payload is None:
             raise OffsetGone(f"{self._topic.name}/{self._partition} no longer holds offset {snapshot.offset}.", hint="Read again.")
         return read[1].payload
+
+
+def _ahead(snapshot: Snapshot, living: LivingJournal) -> bool:
+    return snapshot.at > living.life.at or snapshot.seq_nr > living.head.last
 
 
 def check_copied(log: Log, topic: JournalTopic, partition: int, pointer: Pointer) -> None:
