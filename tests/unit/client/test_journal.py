@@ -30,6 +30,9 @@ from headwater.core.errors import (
     WrongExpected,
 )
 from headwater.journal.event import Event, EventRecord
+from headwater.journal.replication_task import PartitionProblem
+from headwater.journal.replicator import status_file
+from headwater.journal.status import PartitionStatus, ReplicatorStatus
 from headwater.journal.write import Appended
 from headwater.log.record import Record
 from headwater.testing.clock import ManualClock
@@ -364,6 +367,24 @@ async def test_status_and_pointers(opened: tuple[Backend, LocalLog], bank: Topic
     await copy_all(opened[1], tmp_path / "data", "journal-bank")
     pointer = (await bank.pointers())[placed.partition]
     assert (pointer.offset, pointer.end, pointer.lag) == (0, 1, 0)
+
+
+async def test_status_tells_what_the_replicator_says_of_the_topic(bank: TopicJournals, tmp_path: Path) -> None:
+    await bank["a"].append(1)
+    assert (await bank.status()).engine is None
+    stopped = PartitionProblem(code="log-gap", message="It begins at 5.", hint="Rebuild it.")
+    partition = PartitionStatus(topic="journal-bank", partition=1, pointer=-1, problem=stopped)
+    for topics, engine, problems in [
+        (("journal-bank",), "spark", ["", "It begins at 5. Rebuild it."]),
+        (("journal-other",), None, ["", ""]),
+    ]:
+        said = ReplicatorStatus(pid=1, host="here", at=0, topics=topics, engine="spark", partitions=(partition,))
+        file = status_file(tmp_path / "data")
+        file.path.parent.mkdir(exist_ok=True)
+        file.write(said)
+        status = await bank.status()
+        assert status.engine == engine
+        assert [one.problem for one in status.partitions] == problems
 
 
 async def test_a_long_journal_is_read_in_pages(alice: Journal) -> None:
