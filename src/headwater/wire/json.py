@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.core.spelling import nearest
+from headwater.wire.finite import finite
 
 T = TypeVar("T")
 LARGEST = (1 << 63) - 1
@@ -30,6 +31,16 @@ def exact(text: str) -> float | Decimal:
 def encode(value: Any) -> bytes:
     """The value as JSON; a `Decimal` is a number with its own digits."""
     return _encoder.encode(value)
+
+
+def encode_given(value: Any, what: str) -> bytes:
+    """The value that a caller gives, as JSON. Errors: `BadInput` for NaN and infinite numbers, in whose place the encoder writes null, or
+    what is no JSON; those of the encoder for a value that is no JSON at all."""
+    encoded = _encoder.encode(value)
+    doubtful = b"null" in encoded or b"NaN" in encoded or b"Infinity" in encoded
+    if doubtful and not isinstance(value, msgspec.Raw) and not finite(value, as_float=False):
+        raise BadInput(f"The {what} holds a number that JSON has not: NaN or infinite.", hint="Give None, or text, in its place.")
+    return encoded
 
 
 def decoder(kind: type[T]) -> Callable[[bytes | str], T]:

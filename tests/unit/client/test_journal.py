@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +386,25 @@ async def test_status_tells_what_the_replicator_says_of_the_topic(bank: TopicJou
         status = await bank.status()
         assert status.engine == engine
         assert [one.problem for one in status.partitions] == problems
+
+
+@pytest.mark.parametrize("number", [float("nan"), Decimal("NaN"), Decimal("-Infinity")])
+async def test_numbers_that_json_has_not_are_refused(bank: TopicJournals, number: object) -> None:
+    """Null in their place would be acknowledged as them, and a record with NaN could be read by nobody."""
+    await bank["a"].append({"a": "NaN", "b": None, "c": Decimal("1e999")})
+    for call in (
+        lambda: bank["a"].append(number),
+        lambda: bank["a"].append({"a": [number]}, 1),
+        lambda: bank["a"].append(1, metadata={"a": number}),
+        lambda: bank["a"].append(1, header_metadata={"a": number}),
+        lambda: bank["a"].snapshots.save({"a": number}),
+    ):
+        with pytest.raises(BadInput, match="holds a number that JSON has not"):
+            await call()
+    [refused] = await bank.append_many([("a", [1, number])])
+    assert isinstance(refused, BadInput)
+    [event] = await read(bank["a"])
+    assert event.payload == {"a": "NaN", "b": None, "c": Decimal("1e999")}
 
 
 async def test_a_long_journal_is_read_in_pages(alice: Journal) -> None:
