@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.client.journal_ground import copy_all, journal_backend
 
@@ -401,6 +402,8 @@ async def test_numbers_that_json_has_not_are_refused(bank: TopicJournals, number
     ):
         with pytest.raises(BadInput, match="holds a number that JSON has not"):
             await call()
+    with pytest.raises(BadInput, match="is no JSON"):
+        await bank["a"].append({"a": msgspec.Raw(b"nope")})
     [refused] = await bank.append_many([("a", [1, number])])
     assert isinstance(refused, BadInput)
     [event] = await read(bank["a"])
