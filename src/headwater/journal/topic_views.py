@@ -113,14 +113,15 @@ def _partition_status(partition: JournalPartition, problem: str) -> answers.Jour
         "cached": len(cache), "hits": cache.counts.hit, "misses": cache.counts.miss, "ahead": cache.counts.ahead,
         "limited": cache.counts.limited, "behind": cache.counts.behind,
     }  # fmt: skip
+    lag = max(0, bounds.end - pointer.offset - 1)
     return answers.JournalPartitionStatus(
         partition=partition.number,
         start=bounds.start,
         end=bounds.end,
         pointer=pointer.offset,
-        lag=max(0, bounds.end - pointer.offset - 1),
+        lag=lag,
         updated=_time(pointer, pointer.updated),
         duplicates=partition.duplicates.dropped,
-        problem=problem,
+        problem=problem if lag else "",  # what was told may be older than the pointer
         **counted,
     )

@@ -371,22 +371,25 @@ async def test_status_and_pointers(opened: tuple[Backend, LocalLog], bank: Topic
     assert (pointer.offset, pointer.end, pointer.lag) == (0, 1, 0)
 
 
-async def test_status_tells_what_the_replicator_says_of_the_topic(bank: TopicJournals, tmp_path: Path) -> None:
-    await bank["a"].append(1)
+async def test_status_tells_what_the_replicator_says_of_the_topic(
+    opened: tuple[Backend, LocalLog], bank: TopicJournals, tmp_path: Path
+) -> None:
+    _, local = opened
+    placed = await bank["a"].append(1)
     assert (await bank.status()).engine is None
     stopped = PartitionProblem(code="log-gap", message="It begins at 5.", hint="Rebuild it.")
-    partition = PartitionStatus(topic="journal-bank", partition=1, pointer=-1, problem=stopped)
-    for topics, engine, problems in [
-        (("journal-bank",), "spark", ["", "It begins at 5. Rebuild it."]),
-        (("journal-other",), None, ["", ""]),
-    ]:
-        said = ReplicatorStatus(pid=1, host="here", at=0, topics=topics, engine="spark", partitions=(partition,))
+    partition = PartitionStatus(topic="journal-bank", partition=placed.partition, pointer=-1, problem=stopped)
+    for topic, engine, problem in [("journal-bank", "spark", "It begins at 5. Rebuild it."), ("journal-other", None, "")]:
+        said = ReplicatorStatus(pid=1, host="here", at=0, topics=(topic,), engine="spark", partitions=(partition,))
         file = status_file(tmp_path / "data")
         file.path.parent.mkdir(exist_ok=True)
         file.write(said)
         status = await bank.status()
         assert status.engine == engine
-        assert [one.problem for one in status.partitions] == problems
+        assert {one.partition: one.problem for one in status.partitions} == {placed.partition: problem, 1 - placed.partition: ""}
+    await copy_all(local, tmp_path / "data", "journal-bank")
+    file.write(ReplicatorStatus(pid=1, host="here", at=0, topics=("journal-bank",), engine="here", partitions=(partition,)))
+    assert [one.problem for one in (await bank.status()).partitions] == ["", ""]  # it has gone on since
 
 
 @pytest.mark.parametrize("number", [float("nan"), Decimal("NaN"), Decimal("-Infinity")])
