@@ -56,6 +56,7 @@ class SnapshotPartition:
         self.number, self.name = partition.number, snapshot_topic(topic.name)
         self._copy: tuple[str, RingStore] | None = None
         self._tail = SnapshotTail()
+        self._absent = False  # no snapshot was ever copied, and there is no topic of them
         self._checked = ""  # the generation whose copy was compared with the log's end
 
     # -- reading ----------------------------------------------------------------------------------------------
@@ -155,6 +156,8 @@ class SnapshotPartition:
     def _viewed(self, call: Callable[[_SnapshotRead], T], nothing: T) -> T:
         """Call with a view; again where the store has changed it, or the log was deleted up to a newer pointer."""
         topic = snapshots_of(self._log, JournalTopic(self._journals.name, self._journals.partitions, self._journals.generation))
+        if topic is None:
+            self._check_absent()
         if topic is None or self.number >= topic.partitions:
             return nothing
         for left in range(AGAIN, -1, -1):
@@ -164,6 +167,20 @@ class SnapshotPartition:
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    def _check_absent(self) -> None:
+        """Once, where no topic of snapshots is there. Errors: `Differs` where the store has copied some: an entity whose events are deleted
+        up to a snapshot would be loaded without it, as if it had begun there."""
+        if self._absent:
+            return
+        copy = self._store().snapshots(self.name, self.number, "", create=False)
+        pointer = Pointer(-1) if copy is None else copy.pointer()
+        if pointer.offset >= 0 and generation_of_journals(pointer.generation) == self._journals.generation:
+            raise Differs(
+                f"There is no topic {self.name}, and the store has copied {self.name}/{self.number} up to offset {pointer.offset}.",
+                hint="Bring the topic back from its backup. Without one, save a snapshot: that makes the topic anew, without the old ones.",
+            )
+        self._absent = True
 
     def _once(self, topic: JournalTopic, call: Callable[[_SnapshotRead], T]) -> T:
         copy, start = self._opened(topic), 0

@@ -91,6 +91,38 @@ def test_a_snapshot_of_events_that_an_older_log_lacks_is_told(ground: SnapshotGr
     assert newest.seq_nr == 2
 
 
+def test_a_topic_of_snapshots_that_is_gone_is_told(ground: SnapshotGround) -> None:
+    ground.append("a", 1, 2)
+    assert ground.snapshots.load("a", ALL) is None  # none was saved yet
+    ground.save("a", 2)
+    ground.copy()
+    ground.copy_snapshots()
+    ground.log.delete_topic(NAME, part=PART)
+    again = ground.opened_snapshots()
+    for call in (again.load, again.find):
+        with pytest.raises(Differs, match=r"has copied .* up to offset 0"):
+            call("a", ALL)
+    living = again.living("a")
+    assert living is not None
+    again.save("a", 2, Payload(PayloadKind.JSON, b"2"), living, ("host", "1.0"))
+    newest = again.load("a", ALL)
+    assert newest is not None
+    assert newest.payload == Payload(PayloadKind.JSON, b"2")
+
+
+def test_snapshots_of_an_earlier_topic_of_journals_do_not_count_as_gone(ground: SnapshotGround) -> None:
+    ground.append("a", 1)
+    ground.save("a", 1)
+    ground.copy()
+    ground.copy_snapshots()
+    for name in (NAME, TOPIC):
+        ground.log.delete_topic(name, part=PART)
+    ground.topic = ground.log.create_topic(TOPIC, part=PART)
+    ground.partition = ground.opened()
+    ground.append("a", 1)
+    assert ground.opened_snapshots().load("a", ALL) is None
+
+
 def test_a_snapshot_that_is_saved_while_one_is_loaded_is_no_older_log(ground: SnapshotGround, monkeypatch: pytest.MonkeyPatch) -> None:
     ground.append("a", 1)
     before = ground.snapshots.living("a")
