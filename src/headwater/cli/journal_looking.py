@@ -123,8 +123,8 @@ def _words(one: TopicStatus) -> str:
     doubles = sum(partition.duplicates for partition in one.partitions)
     told = f"; {counted(doubles, 'event')} gave way to another one of the same number" if doubles else ""
     cipher = f", cipher {one.cipher}" if one.cipher else ""
-    engine = {"here": ", last by the replicator itself", "spark": ", last by Spark"}.get(one.engine or "", "")
-    return f"Topic {one.topic}: writers {one.writers}, store {one.store}{cipher}; {copied}{engine}{told}."
+    engine = {"here": "\nThe last round ran in the replicator.", "spark": "\nThe last round ran on Spark."}.get(one.engine or "", "")
+    return f"Topic {one.topic}: writers {one.writers}, store {one.store}{cipher}; {copied}{told}.{engine}"
 
 
 @command(example="headwater journal trail bank alice")
