@@ -170,7 +170,7 @@ class Resource:
         Errors: `NotMatched`, `UnfitBody`."""
         path, sent = self._named(item, body)
         request = requests.HyperStorageContentPut(
-            path=path, body=json.encode(sent), ttl=_lived(ttl), **_conditions(if_match, if_none_match, idempotency_key)
+            path=path, body=json.encode_given(sent, "body"), ttl=_lived(ttl), **_conditions(if_match, if_none_match, idempotency_key)
         )
         return await self._backend.ask(ask.CONTENT_PUT, request)
 
@@ -188,7 +188,7 @@ class Resource:
         operations, a list of them (RFC 6902); increment, numbers that are added. Errors: `DocumentNotFound`, `NotMatched`, `UnfitBody`."""
         path, sent = self._named(item, body)
         request = requests.HyperStorageContentPatch(
-            path=path, body=json.encode(sent), patch=kind, ttl=_lived(ttl), **_conditions(if_match, None, idempotency_key)
+            path=path, body=json.encode_given(sent, "body"), patch=kind, ttl=_lived(ttl), **_conditions(if_match, None, idempotency_key)
         )
         return await self._backend.ask(ask.CONTENT_PATCH, request)
 
@@ -197,7 +197,7 @@ class Resource:
     ) -> HyperStorageTransactionCreated:
         """Add an item to the collection, under an id that is greater than every one before it; `path` of the answer names it."""
         request = requests.HyperStorageContentPost(
-            path=self.path, body=json.encode(body), ttl=_lived(ttl), **_conditions(None, None, idempotency_key)
+            path=self.path, body=json.encode_given(body, "body"), ttl=_lived(ttl), **_conditions(None, None, idempotency_key)
         )
         return await self._backend.ask(ask.CONTENT_POST, request)
 

@@ -78,7 +78,7 @@ def batch_line(write: BatchWrite) -> BatchLine:
         return write
     if not isinstance(write, tuple) or len(write) not in (2, 3) or write[0] not in get_args(Verb) or not isinstance(write[1], str):
         raise BadInput(f"{write!r:.80} is no write.", hint='Write it such as ("put", "shop/settings", {"open": True}).')
-    body = msgspec.Raw(json.encode(write[2])) if len(write) == 3 else msgspec.UNSET
+    body = msgspec.Raw(json.encode_given(write[2], "body")) if len(write) == 3 else msgspec.UNSET
     return BatchLine(method=write[0], path=write[1], body=body)
 
 

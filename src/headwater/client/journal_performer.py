@@ -178,7 +178,7 @@ class JournalPerformer:
     async def status(self, request: JournalsRequest) -> answers.TopicStatus:
         """A topic and its partitions."""
         engine = self.topics_open.store_engine
-        return await self.topics_open.reading(request.topic, lambda topic: show_status(topic, engine))
+        return await self.topics_open.reading(request.topic, lambda topic: show_status(topic, engine, self.care.replicator(topic.log)))
 
     async def pointers(self, request: JournalsRequest) -> Sequence[answers.ShownPointer]:
         """How far each partition of a topic is copied."""

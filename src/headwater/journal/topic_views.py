@@ -13,6 +13,7 @@ from headwater.journal.grown import GrownJournal
 from headwater.journal.ids import journal_ids
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import JournalPartition
+from headwater.journal.status import ReplicatorStatus
 from headwater.journal.topics import JournalTopics
 from headwater.log.record import Topic
 from headwater.wire.times import show_time
@@ -83,33 +84,44 @@ def _time(pointer: Pointer, ms: int) -> str | int | None:
     return None if pointer.offset < 0 else show_time(ms)
 
 
-def show_status(topic: OpenTopic, engine: str) -> answers.TopicStatus:
-    """A topic and its partitions. `engine`: of the store."""
-    partitions = [_partition_status(partition) for partition in topic.partitions]
+def show_status(topic: OpenTopic, engine: str, said: ReplicatorStatus | None = None) -> answers.TopicStatus:
+    """A topic and its partitions. `engine`: of the store. `said`: by the replicator of the same data directory."""
+    name = topic.topic.name
+    if said is None or name not in said.topics:
+        said = None
+    stopped = {} if said is None else {one.partition: one.problem for one in said.partitions if one.topic == name and one.problem}
+    partitions = [
+        _partition_status(partition, "" if problem is None else f"{problem.message} {problem.hint}".strip())
+        for partition in topic.partitions
+        for problem in (stopped.get(partition.number),)
+    ]
     return answers.TopicStatus(
         topic=topic.topic.name,
         writers=topic.writers,
         generation=topic.topic.generation,
         store=engine,
+        engine=None if said is None else said.engine,
         cipher=topic.cipher.name(fresh=True),
         lag=sum(one.lag for one in partitions),
         partitions=partitions,
     )
 
 
-def _partition_status(partition: JournalPartition) -> answers.JournalPartitionStatus:
+def _partition_status(partition: JournalPartition, problem: str) -> answers.JournalPartitionStatus:
     pointer, bounds, cache = partition.pointer(), partition.bounds(), partition.cache
     counted = {} if cache is None else {
         "cached": len(cache), "hits": cache.counts.hit, "misses": cache.counts.miss, "ahead": cache.counts.ahead,
         "limited": cache.counts.limited, "behind": cache.counts.behind,
     }  # fmt: skip
+    lag = max(0, bounds.end - pointer.offset - 1)
     return answers.JournalPartitionStatus(
         partition=partition.number,
         start=bounds.start,
         end=bounds.end,
         pointer=pointer.offset,
-        lag=max(0, bounds.end - pointer.offset - 1),
+        lag=lag,
         updated=_time(pointer, pointer.updated),
         duplicates=partition.duplicates.dropped,
+        problem=problem if lag else "",  # what was told may be older than the pointer
         **counted,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,19 @@ async def filled(shop: Resource) -> Resource:
     for number in range(1, 8):
         await shop.put(f"i{number}", {"price": number})
     return shop
+
+
+async def test_numbers_that_json_has_not_are_refused(shop: Resource) -> None:
+    for call in (
+        lambda: shop.put("a", {"x": float("nan")}),
+        lambda: shop.patch("a", {"x": float("inf")}),
+        lambda: shop.post({"x": [float("nan")], "y": None}),
+        lambda: shop.put("a", {"x": Decimal("NaN")}),
+    ):
+        with pytest.raises(BadInput, match="holds a number that JSON has not"):
+            await call()
+    with pytest.raises(DocumentNotFound):
+        await shop.get("a")
 
 
 async def test_queries(filled: Resource) -> None:
