@@ -44,6 +44,8 @@ LIMITS = {
     "A record from the source to the ack": 18,
     "An append over HTTP": 10,
     "A write to a region": 10,
+    "A row of a queue: put and claim": 10,
+    "A journal: append and read": 10,
     "A document's PUT": 10,
     "`headwater log show`": 10,
 }
