@@ -22,6 +22,7 @@ _COMMAND = re.compile(r"(`|^ *)headwater ([^`\n]+)", re.MULTILINE)
 _OPTION = re.compile(r" --[a-z-]+(?: (?!--)\S+)?")
 _VARIABLE = re.compile(r"\{(\w+)\}")
 _WORD = re.compile(r"(/?)(\{\w+\}|[^\s{}/]+)")  # beside each other in a path: `wal/7` is a region, and `bank alice` a journal
+_EXPECTED = re.compile(r"\bexpected=(\d+)")  # the door's argument, which is a header of the request
 
 
 class _Command(NamedTuple):
@@ -46,8 +47,9 @@ def http_problem(error: HeadwaterError, error_id: str) -> Problem:
 
 
 def http_hint(hint: str) -> str:
-    """The hint with requests instead of commands."""
-    return _COMMAND.sub(lambda found: f"{found[1]}{_request(found[2]) or f'headwater {found[2]}'}", hint)
+    """The hint with requests and headers instead of commands and arguments."""
+    named = _COMMAND.sub(lambda found: f"{found[1]}{_request(found[2]) or f'headwater {found[2]}'}", hint)
+    return _EXPECTED.sub(r'If-Match: "\1"', named)
 
 
 def _request(command: str) -> str | None:

@@ -45,6 +45,7 @@ HINTS = [
     ("`headwater doc index drop shop/catalogue~ by-price`", "`DELETE /hyper-storage/indexes/shop/catalogue~/by-price`"),
     ("`headwater doc history shop/catalogue~/hat`", "`GET /hyper-storage/history/shop/catalogue~/hat`"),
     ("Look at it with `headwater log check bank 0`.", "Look at it with `headwater log check bank 0`."),
+    ("Decide again, and append with expected=2.", 'Decide again, and append with If-Match: "2".'),
     ("Give 1 or more.", "Give 1 or more."),
 ]
 
