@@ -60,6 +60,7 @@ CONTENT_LIST = Operation(
     says="The documents and collections whose paths begin so, by path.",
     continues="after",
     errors=(Damaged, Unavailable),
+    commands={"list": ""},
 )
 CONTENT_GET = Operation(
     part="documents",
@@ -74,6 +75,7 @@ CONTENT_GET = Operation(
     reads=read_content,
     rewrites=filter_of_paging,
     errors=(*_READS, BadFilter, NotMatched, QueryLimited, OffsetGone),
+    commands={"get {path}": "", "query {path}": "", "explain {path}": "explain=true"},
 )
 CONTENT_PUT = Operation(
     part="documents",
@@ -89,6 +91,7 @@ CONTENT_PUT = Operation(
     content=CONTENT_BODY,
     sends=send_content,
     errors=(*_WRITES, CollectionPut, UnfitBody),
+    commands={"put {path}": ""},
 )
 CONTENT_PATCH = Operation(
     part="documents",
@@ -104,6 +107,7 @@ CONTENT_PATCH = Operation(
     content=PATCH_BODY,
     sends=send_patch,
     errors=(*_WRITES, UnfitBody),
+    commands={"patch {path}": ""},
 )
 CONTENT_POST = Operation(
     part="documents",
@@ -119,6 +123,7 @@ CONTENT_POST = Operation(
     content=CONTENT_BODY,
     sends=send_content,
     errors=(*_WRITES, UnfitBody),
+    commands={"post {path}": ""},
 )
 CONTENT_DELETE = Operation(
     part="documents",
@@ -132,6 +137,7 @@ CONTENT_DELETE = Operation(
     says="Delete a document, an item, or a collection with its items and indexes. Its revisions go on.",
     statuses={200: "It was deleted."},
     errors=_WRITES,
+    commands={"delete {path}": ""},
 )
 BATCH = Operation(
     part="documents",

@@ -1,4 +1,4 @@
-"""Topics of journals as the answers show them: their ids, pointers and status."""
+"""Topics of journals and their changes as the answers show them: ids, pointers, status, what a Delete did."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import JournalPartition
 from headwater.journal.status import ReplicatorStatus
 from headwater.journal.topics import JournalTopics
+from headwater.journal.write import ActionPlaced, Outcome
 from headwater.log.record import Topic
 from headwater.wire.times import show_time
 
@@ -41,6 +42,14 @@ def show_creation(name: str, there: Sequence[Topic], request: requests.CreateJou
         return answers.ShownJournals(topic=name, partitions=known.partitions, writers="owner", generation=known.generation, dry_run=True)
     cipher = request.cipher or None
     return answers.ShownJournals(topic=name, partitions=request.partitions, writers="owner", created=True, cipher=cipher, dry_run=True)
+
+
+def show_change(outcome: Outcome) -> answers.JournalChanged:
+    """What a Delete, Purge or Mark did, and where it lies."""
+    if outcome is None:
+        return answers.JournalChanged(done=False)
+    assert isinstance(outcome, ActionPlaced)
+    return answers.JournalChanged(done=True, partition=outcome.partition, offset=outcome.offset, to=outcome.to or None)
 
 
 def topic_ids(topic: OpenTopic, after: str | None, limit: int) -> list[str]:
