@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 import re
 import sys
 import threading
@@ -187,6 +188,7 @@ class _Loop:
         self._gate = threading.Lock()  # between a look at `closed` and the start of a call
         self._ready = threading.Event()
         self._failure: BaseException | None = None
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name="headwater-door", daemon=True)
         self.closed = True
 
@@ -225,6 +227,8 @@ class _Loop:
 
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
         _refuse_in_loop()
+        if self._forked:
+            raise Closed("This headwater was opened before this process was forked.", hint="Open it anew in this process.")
         call = _Call(self._loop, self._running, function, args=args, named=named)
         try:
             with self._gate:
@@ -238,7 +242,7 @@ class _Loop:
 
     def close(self) -> None:
         """Let no new call begin, wait for those under way, and end the thread."""
-        if self.closed:
+        if self.closed or self._forked:
             return
         try:
             with self._gate:
@@ -249,6 +253,11 @@ class _Loop:
         finally:
             self._stop()
         self._thread.join()
+
+    @property
+    def _forked(self) -> bool:
+        """Whether this is a child of the process with the thread: nobody would answer its calls."""
+        return os.getpid() != self._process
 
     async def _ended(self) -> None:
         while others := self._running - {asyncio.current_task()}:
@@ -271,7 +280,7 @@ class _Loop:
                 except StopAsyncIteration:
                     return
         finally:
-            if hasattr(items, "aclose") and not self.closed:
+            if hasattr(items, "aclose") and not (self.closed or self._forked):
                 self.call(_close, items)
 
     def wrapped(self, value: Any) -> Any:

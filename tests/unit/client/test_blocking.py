@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import os
 import pydoc
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import anyio
@@ -45,6 +46,29 @@ def test_a_call_gives_its_result_or_its_error(loop: _Loop) -> None:
     with pytest.raises(TypeError):
         loop.call(doubled)
     assert loop.call(doubled, 1) == 2
+
+
+def test_a_forked_child_is_told_to_open_its_own_and_waits_for_nobody(loop: _Loop) -> None:
+    async def counted() -> AsyncIterator[int]:
+        for number in range(3):
+            yield number
+
+    items = loop.iterate(counted())
+    assert next(items) == 0
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with pytest.raises(Closed, match="forked"):
+                loop.call(doubled, 1)
+            loop.close()
+            items.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert loop.call(doubled, 1) == 2
+    assert list(items) == [1, 2]
 
 
 def test_threads_call_at_once(loop: _Loop) -> None:
