@@ -9,6 +9,7 @@ from headwater.core.spelling import meant
 from headwater.journal.names import is_journal_topic, topic_of
 from headwater.journal.settings import JournalSettings
 from headwater.log import Log
+from headwater.log.owners import not_made_by
 from headwater.log.record import Topic, TopicSettings
 
 PART = "journal"
@@ -30,15 +31,21 @@ class JournalTopics:
 
     def list(self) -> list[Topic]:
         """Every topic of journals, sorted by name."""
-        return [topic for topic in self._log.topics() if is_journal_topic(topic.name, self._settings.prefixes)]
+        return [topic for topic in self._log.topics() if is_journal_topic(topic.name, self._settings.prefixes) and self._holds(topic)]
 
     def find(self, name: str) -> Topic:
         """A topic. Errors: `UnknownJournal` with the command that creates it."""
         topic = self.name(name)
         try:
-            return self._log.topic(topic)
+            found = self._log.topic(topic)
         except UnknownTopic:
             raise self.unknown(name) from None
+        if not self._holds(found):
+            raise UnknownJournal(
+                f"Topic {topic} holds no journals: `headwater log create` or a program has made it, and everybody may change it.",
+                hint="Create journals under another name with `headwater journal create`, or delete the topic first.",
+            )
+        return found
 
     def unknown(self, name: str) -> UnknownJournal:
         """The error for a topic that is not there."""
@@ -59,10 +66,16 @@ class JournalTopics:
             found = self._log.topic(topic)
         except UnknownTopic:
             found = None
+        if found is not None and not self._holds(found):
+            raise not_made_by(topic, PART)
         if found is not None and partitions in (0, found.partitions):
             return found, False
         count = partitions or self._settings.partitions or (_HERE if self._log.engine == "embedded" else _KAFKA)
         return self._log.create_topic(topic, partitions=count, settings=self._usual, part=PART), True
+
+    def _holds(self, topic: Topic) -> bool:
+        """Whether a topic with such a name holds journals. On Kafka other programs' topics do; here one that everybody may compact does not."""
+        return self._log.engine != "embedded" or topic.settings.owner == PART
 
     def writers(self, topic: Topic) -> Writers:
         """Who appends to a topic. On this machine the log's lock lets every process number events; on Kafka the topic's owner does."""

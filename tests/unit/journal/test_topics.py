@@ -57,3 +57,13 @@ def test_on_kafka_the_owner_of_a_topic_numbers_events(log: EmbeddedLog) -> None:
     found = msgspec.structs.replace(owned, settings=TopicSettings())
     log.engine = "kafka"
     assert (topics.writers(owned), topics.writers(found)) == ("owner", "shared")
+
+
+def test_a_topic_that_somebody_has_made_under_such_a_name_holds_no_journals(log: EmbeddedLog) -> None:
+    log.create_topic("journal-bank")
+    topics = JournalTopics(log, JournalSettings())
+    assert topics.list() == []
+    with pytest.raises(AlreadyExists, match="journal has not made it"):
+        topics.create("bank")
+    with pytest.raises(UnknownJournal, match="holds no journals"):
+        topics.find("bank")
