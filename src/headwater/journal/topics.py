@@ -74,7 +74,7 @@ class JournalTopics:
         return self._log.create_topic(topic, partitions=count, settings=self._usual, part=PART), True
 
     def _holds(self, topic: Topic) -> bool:
-        """Whether a topic with such a name holds journals. On Kafka other programs' topics do; here one that everybody may compact does not."""
+        """Whether a topic with such a name holds journals: on Kafka also other programs' topics, here none that everybody may compact."""
         return self._log.engine != "embedded" or topic.settings.owner == PART
 
     def writers(self, topic: Topic) -> Writers:
