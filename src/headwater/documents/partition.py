@@ -310,6 +310,7 @@ class DocumentPartition(CommitThread[_Call]):
                 self._store.apply(records, records[-1].offset + 1, since=self._stored)
                 self._stored = records[-1].offset + 1
         except Exception as error:
+            self._heads.clear()  # they are as of before these records, and by now the store may have them, or get them from recovery
             self._unsettled = self._unsettled or isinstance(error, Conflict)  # the store was exchanged: see how far this one is
             self.unapplied_commits += 1
             if not self._behind:  # once for each outage
