@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -138,23 +138,28 @@ class OpenDocuments:
             read = read_draft(draft, limit=limit)
         else:
             read = await asyncio.to_thread(read_draft, draft, limit=limit)
-        written = cast(WrittenDocument, await self._called(draft.path.uri, read))
-        if draft.ttl is not None:
-            self._expires(written.partition, draft.ttl)
-        return written
+        lives = () if draft.ttl is None else (draft.ttl,)
+        return cast(WrittenDocument, await self._living(draft.path.uri, read, lives))
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
         limit = int(self.settings.max_body)
         read = await asyncio.to_thread(read_batch, batch, limit=limit)
-        written = cast("tuple[WrittenDocument, ...]", await self._called(batch.uri, read))
-        if lives := [draft.ttl for draft in batch.drafts if draft.ttl is not None]:
-            self._expires(written[0].partition, min(lives))
-        return written
+        lives = [draft.ttl for draft in batch.drafts if draft.ttl is not None]
+        return cast("tuple[WrittenDocument, ...]", await self._living(batch.uri, read, lives))
 
-    def _expires(self, number: int, ttl: int) -> None:
-        for told in self.expiring:
-            told(number, self.clock.now_ms() + ttl)
+    async def _living(self, uri: str, request: Request, lives: Sequence[int]) -> Any:
+        """As `_called`. `lives`: times to live. Whoever deletes what has expired is told of them when the write is done, also where its
+        caller has given up by then, or was told that its outcome is not known: the record may be there."""
+        if not lives:
+            return await self._called(uri, request)
+        calling = self._task(self._called(uri, request))
+        calling.add_done_callback(lambda _: self._expires(uri, min(lives)))
+        return await asyncio.shield(calling)
+
+    def _expires(self, uri: str, ttl: int) -> None:
+        for told in self.expiring if self.partitions else ():
+            told(self.partition_of(uri), self.clock.now_ms() + ttl)
 
     async def change(self, uri: str, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
         """Make another call of the partition of a document or collection; None: it changed nothing. Errors: as `write`."""
