@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 from headwater.cluster import Ownership
@@ -138,28 +138,42 @@ class OpenDocuments:
             read = read_draft(draft, limit=limit)
         else:
             read = await asyncio.to_thread(read_draft, draft, limit=limit)
-        lives = () if draft.ttl is None else (draft.ttl,)
-        return cast(WrittenDocument, await self._living(draft.path.uri, read, lives))
+        ends = draft.verb == "delete" and draft.path.is_collection
+        return cast(WrittenDocument, await self._looked_after(draft.path.uri, read, draft.ttl, ends=ends))
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
         limit = int(self.settings.max_body)
         read = await asyncio.to_thread(read_batch, batch, limit=limit)
-        lives = [draft.ttl for draft in batch.drafts if draft.ttl is not None]
-        return cast("tuple[WrittenDocument, ...]", await self._living(batch.uri, read, lives))
+        ttl = min([draft.ttl for draft in batch.drafts if draft.ttl is not None], default=None)
+        ends = batch.drafts[0].verb == "delete" and batch.drafts[0].path.is_collection
+        return cast("tuple[WrittenDocument, ...]", await self._looked_after(batch.uri, read, ttl, ends=ends))
 
-    async def _living(self, uri: str, request: Request, lives: Sequence[int]) -> Any:
-        """As `_called`. `lives`: times to live. Whoever deletes what has expired is told of them when the write is done, also where its
-        caller has given up by then, or was told that its outcome is not known: the record may be there."""
-        if not lives:
+    async def _looked_after(self, uri: str, request: Request, ttl: int | None, *, ends: bool) -> Any:
+        """As `_called`; then tells of the time to live, and of indexes of what `ends`: also after a caller that gave up, or an error."""
+        if ttl is None and not ends:
             return await self._called(uri, request)
-        calling = self._task(self._called(uri, request))
-        calling.add_done_callback(lambda _: self._expires(uri, min(lives)))
+
+        def done(_: object) -> None:
+            for told in self.expiring if ttl is not None and self.partitions else ():
+                told(self.partition_of(uri), self.clock.now_ms() + (ttl or 0))
+            if ends and self.dropping and not self._closed:
+                self._task(self._ended(uri))
+
+        (calling := self._task(self._called(uri, request))).add_done_callback(done)
         return await asyncio.shield(calling)
 
-    def _expires(self, uri: str, ttl: int) -> None:
-        for told in self.expiring if self.partitions else ():
-            told(self.partition_of(uri), self.clock.now_ms() + ttl)
+    async def _ended(self, uri: str) -> None:
+        """Tell of the indexes of a collection that are being deleted."""
+
+        def look() -> list[int]:
+            with self.view(uri) as view:
+                return [index.number for index in view.indexes(uri) if index.state == "deleting"]
+
+        with suppress(HeadwaterError):  # then the next owner finds them
+            for number in await asyncio.to_thread(look):
+                for told in self.dropping:
+                    told(self.partition_of(uri), uri, number)
 
     async def change(self, uri: str, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
         """Make another call of the partition of a document or collection; None: it changed nothing. Errors: as `write`."""
