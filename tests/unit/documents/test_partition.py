@@ -243,6 +243,24 @@ async def test_a_store_is_folded_anew(tmp_path: Path) -> None:
         assert msgspec.json.decode((await documents.read(parse_path("c~/3")))[1].body) == {"id": "3", "n": 3}  # type: ignore[union-attr]
 
 
+async def test_a_fold_anew_that_fails_in_the_midst_is_known_to_recovery(tmp_path: Path) -> None:
+    with FlakyStores(tmp_path / "documents") as stores:
+        async with documents_in(tmp_path, stores=stores, settings=DocumentSettings(partitions=1)) as documents:
+            for number in range(5):
+                await put(documents, "a", number)
+            stores.failing = True
+            with pytest.raises(Unavailable):
+                await documents.call_partition(0, RedriveCall(rebuild=True))
+            partition = documents.opened(0)
+            assert partition is not None
+            assert partition.backlog == 5
+            assert await body_of(documents, "a") == 4
+            stores.failing = False
+            assert await documents.call_partition(0, RedriveCall()) == 5
+            assert documents.applied(0) == 5
+            assert (await put(documents, "a", 9)).revision == 6
+
+
 async def test_a_mistake_in_one_decision_fails_that_call_alone(tmp_path: Path) -> None:
     async with documents_in(tmp_path, settings=DocumentSettings(partitions=1)) as documents:
         await documents.activate(0)
