@@ -14,7 +14,7 @@ from headwater.core.errors import Busy, Closed, HeadwaterError, NotOwner, Unknow
 from headwater.core.ids import Ids, random_id
 from headwater.documents.base import DocumentBases
 from headwater.documents.calls import PartitionCall, RedriveCall
-from headwater.documents.change import ChangeRecord
+from headwater.documents.change import ChangeRecord, IndexDefinition
 from headwater.documents.commit import Request
 from headwater.documents.draft_body import read_batch, read_draft
 from headwater.documents.metrics import DocumentMetrics
@@ -134,53 +134,54 @@ class OpenDocuments:
     async def write(self, draft: Draft) -> WrittenDocument:
         """Write. Errors: those of `read_draft` and of `DocumentPartition`."""
         limit = int(self.settings.max_body)
-        if len(draft.body) < _LARGE:
-            read = read_draft(draft, limit=limit)
-        else:
-            read = await asyncio.to_thread(read_draft, draft, limit=limit)
-        ends = draft.verb == "delete" and draft.path.is_collection
-        return cast(WrittenDocument, await self._looked_after(draft.path.uri, read, draft.ttl, ends=ends))
+        large = len(draft.body) >= _LARGE
+        read = await asyncio.to_thread(read_draft, draft, limit=limit) if large else read_draft(draft, limit=limit)
+        return cast(WrittenDocument, await self._looked_after(draft.path.uri, read, draft.ttl, ends=draft.ends_collection))
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
         limit = int(self.settings.max_body)
         read = await asyncio.to_thread(read_batch, batch, limit=limit)
         ttl = min([draft.ttl for draft in batch.drafts if draft.ttl is not None], default=None)
-        ends = batch.drafts[0].verb == "delete" and batch.drafts[0].path.is_collection
-        return cast("tuple[WrittenDocument, ...]", await self._looked_after(batch.uri, read, ttl, ends=ends))
+        return cast("tuple[WrittenDocument, ...]", await self._looked_after(batch.uri, read, ttl, ends=batch.drafts[0].ends_collection))
 
     async def _looked_after(self, uri: str, request: Request, ttl: int | None, *, ends: bool) -> Any:
         """As `_called`; then tells of the time to live, and of indexes of what `ends`: also after a caller that gave up, or an error."""
-        if ttl is None and not ends:
+        try:
             return await self._called(uri, request)
+        except asyncio.CancelledError:
+            if ttl is not None or ends:
+                self._task(self._tell_later(uri, ttl, ends=ends))
+            raise
+        finally:
+            self._tell(uri, ttl, ends=ends)
 
-        def done(_: object) -> None:
-            for told in self.expiring if ttl is not None and self.partitions else ():
-                told(self.partition_of(uri), self.clock.now_ms() + (ttl or 0))
-            if ends and self.dropping and not self._closed:
-                self._task(self._ended(uri))
+    async def _tell_later(self, uri: str, ttl: int | None, *, ends: bool) -> None:
+        await asyncio.gather(self._called(uri, RedriveCall()), return_exceptions=True)  # it is done behind what was queued before
+        self._tell(uri, ttl, ends=ends)
 
-        (calling := self._task(self._called(uri, request))).add_done_callback(done)
-        return await asyncio.shield(calling)
+    def _tell(self, uri: str, ttl: int | None, *, ends: bool) -> None:
+        for told in self.expiring if ttl is not None and self.partitions else ():
+            told(self.partition_of(uri), self.clock.now_ms() + (ttl or 0))
+        if ends and self.dropping and not self._closed:
+            self._task(self._ended(uri))
 
     async def _ended(self, uri: str) -> None:
         """Tell of the indexes of a collection that are being deleted."""
-
-        def look() -> list[int]:
-            with self.view(uri) as view:
-                return [index.number for index in view.indexes(uri) if index.state == "deleting"]
-
         with suppress(HeadwaterError):  # then the next owner finds them
-            for number in await asyncio.to_thread(look):
-                for told in self.dropping:
-                    told(self.partition_of(uri), uri, number)
+            for index in await asyncio.to_thread(self._indexes, uri):
+                for told in self.dropping if index.state == "deleting" else ():
+                    told(self.partition_of(uri), uri, index.number)
+
+    def _indexes(self, uri: str) -> list[IndexDefinition]:
+        with self.view(uri) as view:
+            return view.indexes(uri)
 
     async def change(self, uri: str, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
         """Make another call of the partition of a document or collection; None: it changed nothing. Errors: as `write`."""
         changed = cast("ChangeRecord | WrittenDocument | int | None", await self._called(uri, call))
         if isinstance(changed, ChangeRecord) and changed.index is not None and changed.index.state == "deleting":
-            for told in self.dropping:
-                told(self.partition_of(uri), uri, changed.index.number)
+            await self._ended(uri)
         return changed
 
     async def call_partition(self, number: int, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
