@@ -56,6 +56,7 @@ class LocalLog(AsyncLog):
         if self._log is None:
             if self._being_opened is None:
                 self._being_opened = asyncio.create_task(asyncio.to_thread(self._opening))
+                self._being_opened.add_done_callback(lambda late: late.cancelled() or late.exception())  # its callers may have given up
             self._log = await asyncio.shield(self._being_opened)
         return self._log
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, cast
 
 from headwater.cluster import Ownership
 from headwater.core.clock import Clock
 from headwater.core.errors import Busy, Closed, HeadwaterError, NotOwner, UnknownTopic
 from headwater.core.ids import Ids, random_id
+from headwater.documents.aftercare import Aftercare
 from headwater.documents.base import DocumentBases
 from headwater.documents.calls import PartitionCall, RedriveCall
-from headwater.documents.change import ChangeRecord, IndexDefinition
+from headwater.documents.change import ChangeRecord
 from headwater.documents.commit import Request
 from headwater.documents.draft_body import read_batch, read_draft
+from headwater.documents.homes import PartitionHomes, RemoteHome
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.partition import DocumentPartition, PartitionLimits
+from headwater.documents.partition_place import PartitionPlace
 from headwater.documents.partition_reads import NOTHING, PartitionReads
-from headwater.documents.partition_status import PartitionStanding, PartitionState, status_of
+from headwater.documents.partition_status import PartitionStanding, status_of
 from headwater.documents.path import ResourcePath, partition_of
 from headwater.documents.settings import DocumentSettings
 from headwater.documents.store import DocumentHead, DocumentRow, DocumentStores, DocumentView, StoredPoint
@@ -30,19 +33,7 @@ from headwater.log.record import Topic
 
 TOPIC = "hyper-storage"
 PART = "documents"
-_LARGE = 65_536  # bytes of a body that is read in a thread, so that the loop goes on meanwhile
-
-
-class _Place:
-    """A partition: what everybody reads, and, while this process owns it, its writer."""
-
-    def __init__(self, reads: PartitionReads) -> None:
-        self.reads = reads
-        self.state: PartitionState = "Passive"
-        self.partition: DocumentPartition | None = None
-        self.gate = asyncio.Lock()  # it is taken or released by one task at a time
-        self.opening: asyncio.Task[DocumentPartition] | None = None
-        self.stashed = 0
+LARGE = 65_536  # bytes of a body that is read in a thread, so that the loop goes on meanwhile
 
 
 class OpenDocuments:
@@ -73,19 +64,27 @@ class OpenDocuments:
         self.stores, self.bases, self._owners, self._ids, self._quick = stores, bases, owners, ids, quick
         self.topic_name = topic
         self._topic: Topic | None = None
-        self._places: list[_Place] = []
+        self._places: list[PartitionPlace] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._found = threading.Lock()
         self._creating: asyncio.Task[Topic] | None = None
         self._closed = False
         self.activated: list[Callable[[int], None]] = []
         """Told of each partition that this process has taken."""
-        self.expiring: list[Callable[[int, int], None]] = []
+        self.homes: PartitionHomes | None = None
+        """Set where the workers of a server share the partitions: what belongs to another one is written there."""
+        self._aftercare = Aftercare(self, self._called, self._task)
+        self.expiring = self._aftercare.expiring
         """Told of each write with a time to live: its partition, and the date in ms."""
-        self.dropping: list[Callable[[int, str, int], None]] = []
+        self.dropping = self._aftercare.dropping
         """Told of each index that is being deleted: its partition, collection and number."""
 
     # -- the topic --------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more may be asked of it."""
+        return self._closed
 
     @property
     def topic(self) -> Topic | None:
@@ -117,7 +116,7 @@ class OpenDocuments:
     def _use(self, topic: Topic) -> None:
         with self._found:  # readers in threads look for the topic, too
             if self._topic is None:
-                self._places = [_Place(PartitionReads(self.log, self.stores, topic, number)) for number in range(topic.partitions)]
+                self._places = [PartitionPlace(PartitionReads(self.log, self.stores, topic, number)) for number in range(topic.partitions)]
                 self._topic = topic
 
     @property
@@ -133,55 +132,36 @@ class OpenDocuments:
 
     async def write(self, draft: Draft) -> WrittenDocument:
         """Write. Errors: those of `read_draft` and of `DocumentPartition`."""
+        if self.homes is not None and (other := await self._elsewhere(draft.path.uri)) is not None:
+            return await other.write(draft)
         limit = int(self.settings.max_body)
-        large = len(draft.body) >= _LARGE
+        large = len(draft.body) >= LARGE
         read = await asyncio.to_thread(read_draft, draft, limit=limit) if large else read_draft(draft, limit=limit)
-        return cast(WrittenDocument, await self._looked_after(draft.path.uri, read, draft.ttl, ends=draft.ends_collection))
+        return cast(WrittenDocument, await self._aftercare.called(draft.path.uri, read, draft.ttl, ends=draft.ends_collection))
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
+        if self.homes is not None and (other := await self._elsewhere(batch.uri)) is not None:
+            return await other.write_batch(batch)
         limit = int(self.settings.max_body)
         read = await asyncio.to_thread(read_batch, batch, limit=limit)
         ttl = min([draft.ttl for draft in batch.drafts if draft.ttl is not None], default=None)
-        return cast("tuple[WrittenDocument, ...]", await self._looked_after(batch.uri, read, ttl, ends=batch.drafts[0].ends_collection))
+        return cast("tuple[WrittenDocument, ...]", await self._aftercare.called(batch.uri, read, ttl, ends=batch.drafts[0].ends_collection))
 
-    async def _looked_after(self, uri: str, request: Request, ttl: int | None, *, ends: bool) -> Any:
-        """As `_called`; then tells of the time to live, and of indexes of what `ends`: also after a caller that gave up, or an error."""
-        try:
-            return await self._called(uri, request)
-        except asyncio.CancelledError:
-            if ttl is not None or ends:
-                self._task(self._tell_later(uri, ttl, ends=ends))
-            raise
-        finally:
-            self._tell(uri, ttl, ends=ends)
+    def other(self, number: int) -> RemoteHome | None:
+        """The worker that owns a partition; None where that is this one, or where there are no others."""
+        return None if self.homes is None else self.homes.other(number)
 
-    async def _tell_later(self, uri: str, ttl: int | None, *, ends: bool) -> None:
-        await asyncio.gather(self._called(uri, RedriveCall()), return_exceptions=True)  # it is done behind what was queued before
-        self._tell(uri, ttl, ends=ends)
-
-    def _tell(self, uri: str, ttl: int | None, *, ends: bool) -> None:
-        for told in self.expiring if ttl is not None and self.partitions else ():
-            told(self.partition_of(uri), self.clock.now_ms() + (ttl or 0))
-        if ends and self.dropping and not self._closed:
-            self._task(self._ended(uri))
-
-    async def _ended(self, uri: str) -> None:
-        """Tell of the indexes of a collection that are being deleted."""
-        with suppress(HeadwaterError):  # then the next owner finds them
-            for index in await asyncio.to_thread(self._indexes, uri):
-                for told in self.dropping if index.state == "deleting" else ():
-                    told(self.partition_of(uri), uri, index.number)
-
-    def _indexes(self, uri: str) -> list[IndexDefinition]:
-        with self.view(uri) as view:
-            return view.indexes(uri)
+    async def _elsewhere(self, uri: str) -> RemoteHome | None:
+        if self._topic is None:
+            await self.create()
+        return self.other(self.partition_of(uri))
 
     async def change(self, uri: str, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
         """Make another call of the partition of a document or collection; None: it changed nothing. Errors: as `write`."""
         changed = cast("ChangeRecord | WrittenDocument | int | None", await self._called(uri, call))
         if isinstance(changed, ChangeRecord) and changed.index is not None and changed.index.state == "deleting":
-            await self._ended(uri)
+            await self._aftercare.ended(uri)
         return changed
 
     async def call_partition(self, number: int, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
@@ -213,7 +193,7 @@ class OpenDocuments:
         self.metrics.accepted(self.clock.monotonic() - began)
         return answer
 
-    async def _stashed(self, place: _Place) -> DocumentPartition:
+    async def _stashed(self, place: PartitionPlace) -> DocumentPartition:
         """Wait until the partition is taken."""
         if place.stashed >= self.settings.max_stash:
             raise Busy(f"{place.stashed} writes wait for {self.topic_name}/{place.reads.number}.", hint="Ask again in a moment.")
@@ -235,25 +215,29 @@ class OpenDocuments:
         """Take a partition, whatever its store has, and fold the store anew from the log. Errors: as `activate`, and `LogGap`."""
         await self.create()
         place = self._places[number]
-        if place.partition is None:
+        if (other := self.other(number)) is not None:
+            await other.rebuild(number)
+        elif place.partition is None:
             await asyncio.shield(self._task(self._activated(place, take_over=False, anew=True)))
         else:
             await self.call_partition(number, RedriveCall(rebuild=True))
 
-    async def _activate(self, place: _Place, *, take_over: bool = False) -> DocumentPartition:
+    async def _activate(self, place: PartitionPlace, *, take_over: bool = False) -> DocumentPartition:
         # In a task of its own: a caller that gives up must not leave a partition behind that nobody knows to be owned. One task serves all
         # that wait, so that they go on in the order in which they came.
         if place.opening is None or place.opening.done() or take_over:
             place.opening = self._task(self._activated(place, take_over=take_over))
         return await asyncio.shield(place.opening)
 
-    async def _activated(self, place: _Place, *, take_over: bool, anew: bool = False) -> DocumentPartition:
+    async def _activated(self, place: PartitionPlace, *, take_over: bool, anew: bool = False) -> DocumentPartition:
         async with place.gate:
             if place.partition is not None:
                 if anew:  # another task has taken it meanwhile
                     await place.partition.call(RedriveCall(rebuild=True))
                 return place.partition
             self._check()
+            if self.other(place.reads.number) is not None:
+                raise NotOwner(f"{self.topic_name}/{place.reads.number} belongs to another worker of this server.", hint="Ask there.")
             place.state = "Activating"
             try:
                 partition = await self._taken(place, take_over=take_over, anew=anew)
@@ -265,7 +249,7 @@ class OpenDocuments:
             told(place.reads.number)
         return partition
 
-    async def _taken(self, place: _Place, *, take_over: bool, anew: bool) -> DocumentPartition:
+    async def _taken(self, place: PartitionPlace, *, take_over: bool, anew: bool) -> DocumentPartition:
         reads = place.reads
         owners = await asyncio.to_thread(self._owners)
         owned = await asyncio.to_thread(owners.own, self.topic_name, reads.number, take_over=take_over, part=PART)
@@ -383,16 +367,26 @@ class OpenDocuments:
         return self._places[number].partition if number < len(self._places) else None
 
     def status(self) -> list[PartitionStanding]:
-        """Every partition; none before the topic is created. Blocking."""
+        """Every partition that is not another worker's; none before the topic is created. Blocking."""
         self._check()
         if self.topic is None:
             return []
-        return [status_of(place.state, place.reads, place.partition, place.stashed) for place in self._places]
+        return [self._standing(place) for place in self._places if self.other(place.reads.number) is None]
+
+    async def standing(self, number: int) -> PartitionStanding:
+        """A partition as its worker sees it. Errors: those of the log and the store; `Unavailable` where that cannot be asked."""
+        other = self.other(number)
+        return await (asyncio.to_thread(self._standing, self._places[number]) if other is None else other.standing(number))
+
+    @staticmethod
+    def _standing(place: PartitionPlace) -> PartitionStanding:
+        return status_of(place.state, place.reads, place.partition, place.stashed)
 
     def _task(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())  # its callers may have given up
         return cast("asyncio.Task[Any]", task)
 
     def _check(self) -> None:

@@ -36,7 +36,7 @@ from headwater.documents.bodies import (
     send_patch,
 )
 from headwater.documents.follow_operations import CARE, FOLLOWING
-from headwater.documents.index_operations import INDEXING, VIEWS
+from headwater.documents.index_operations import INDEXING, VIEW_DELETE, VIEW_PUT, VIEWS
 from headwater.documents.paging_query import filter_of_paging
 from headwater.documents.settings import DOCUMENTS_SECTION
 from headwater.wire.operation import Operation, Role
@@ -162,6 +162,11 @@ DOCUMENTS = PartDefinition(
     measures="headwater.client.documents_performer:measure",
     opens="headwater.client.documents_performer:opens",
     closes="headwater.client.documents_performer:closes",
+    owned=False,
+    shares="headwater.client.document_workers:shares",
+    homed=(*INDEXING, VIEW_PUT, VIEW_DELETE),
+    home="headwater.client.document_workers:home",
+    hops=True,
     commands="headwater.cli.doc:group",
     chapter="headwater.server.tour.document_chapter:document_chapter",
     tables={"collection": "headwater.documents.table:collection_table", "feed": "headwater.documents.table:feed_table"},

@@ -77,15 +77,6 @@ async def test_parallel_puts_take_the_revisions_one_after_the_other(tmp_path: Pa
         assert [place.revision for place in places] == list(range(1, 51))
 
 
-async def test_writes_are_done_in_the_order_in_which_they_are_asked_for(tmp_path: Path) -> None:
-    async with documents_in(tmp_path, settings=DocumentSettings(partitions=1)) as documents:
-        await documents.activate(0)
-        asked = [draft("put", "c~/1", {}, ttl=60_000), draft("put", "c~/1", {}), draft("delete", "c~"), draft("put", "c~/2", {}, ttl=1000)]
-        asked.append(draft("put", "c~/2", {}))
-        written = await asyncio.gather(*map(documents.write, asked))
-        assert [one.revision for one in written] == [1, 2, 3, 4, 5]
-
-
 async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     async with documents_in(tmp_path) as documents:
         await put(documents, "a", 1)
