@@ -93,6 +93,8 @@ class ChangeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The index as it is from here on."""
     dropped_index: int = 0
     """The number of an index whose rows are gone: its definition goes, too."""
+    ended_indexes: tuple[int, ...] = ()
+    """The numbers of indexes that are being deleted from here on, because their collection is deleted."""
     settings: msgspec.Raw = EMPTY
     """The settings of the collection from here on (view, schema), as JSON."""
     source: str = ""

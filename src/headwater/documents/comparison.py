@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from headwater.documents.change import ResourceChange
+from headwater.documents.epoch_before import epoch_before
 from headwater.documents.open_documents import OpenDocuments
+from headwater.documents.replay import replay
 from headwater.documents.store import AppendedRecord, DocumentView
-from headwater.documents.tail import LogTail, read_appended
+from headwater.documents.tail import read_appended
 
 _MOST_LATER = 10_000  # changes of one document that are looked at for what became of an item
 
@@ -20,7 +22,9 @@ def lacking(documents: OpenDocuments, number: int, start: int, end: int) -> int:
         end = min(end, view.applied())
         if start >= end:
             return 0
-        records = LogTail(documents.log, documents.topic_name, number).records(start, end)
+        log, topic = documents.log, documents.topic_name
+        epoch = epoch_before(log, topic, number, start)
+        records = [appended for slice, _ in replay(log, topic, number, start, end, epoch=epoch) for appended in slice]
         newest: dict[tuple[str, str], int] = {}
         for appended in records:
             for change in appended.record.changes:

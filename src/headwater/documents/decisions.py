@@ -62,6 +62,7 @@ class DecidedWrite(NamedTuple):
     change: ResourceChange
     generation: int
     last_id: str = ""
+    ended_indexes: tuple[int, ...] = ()
 
 
 class Decided(NamedTuple):
@@ -115,6 +116,7 @@ def _record(uri: str, writes: Sequence[DecidedWrite], idempotency: Idempotency |
         last_id=max([write.last_id for write in writes]),
         idempotency=idempotency,
         source=source,
+        ended_indexes=tuple([number for write in writes for number in write.ended_indexes]),
     )
 
 
@@ -134,7 +136,9 @@ def _decided(state: DocumentState, read: ReadDraft, source: str, moment: Moment)
         raise not_found(path)
     check_condition(draft.condition, tag, path)
     if draft.verb == "delete":
-        return _deleted(state, path, head, row)
+        # A view whose source is deleted stays a view, and keeps its indexes.
+        ended = () if source or not path.is_collection else _living_indexes(state, path.uri)
+        return _deleted(state, path, head, row)._replace(ended_indexes=ended)
     if draft.verb == "put":
         expires = 0 if draft.ttl is None else moment.now + draft.ttl
         return _put(state, path, read.value, head=head, row=row, created=tag is None, expires=expires)
@@ -219,6 +223,10 @@ def _deleted(state: DocumentState, path: ResourcePath, head: DocumentHead | None
     change = ResourceChange(method="delete", revision=_next(head), item=path.item, obsolete=_obsolete(state, path, row, None))
     # A deleted collection begins another life at once, so that nothing which comes later can belong to the one that ended.
     return DecidedWrite(path, change, _generation(head) + path.is_collection)
+
+
+def _living_indexes(state: DocumentState, uri: str) -> tuple[int, ...]:
+    return tuple([index.number for index in state.indexes(uri) if index.state != "deleting"])
 
 
 def check_condition(condition: Precondition, tag: int | None, path: ResourcePath) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from headwater.core.errors import Closed, HeadwaterError, OffsetGone
+from headwater.core.errors import Closed, HeadwaterError, OffsetGone, Unavailable
 from headwater.documents.change import decode_record
 from headwater.documents.epoch_before import epoch_at_end
 from headwater.documents.feed_event import FeedEvent, of_item, record_events
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from headwater.log.epochs import Epochs
 
+_logger = logging.getLogger("headwater.documents")
 MOST_WAITING = 256  # events in a follower's queue
 MOST_BYTES = 1 << 20  # bytes of events in a follower's queue, unless a single event is larger
 _SMALL = 100  # records: reading so few takes less time than a thread's wake-up
@@ -53,6 +55,11 @@ class Subscription:
     def waiting(self) -> int:
         """How many events wait."""
         return len(self._events or ())
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ends with an error behind what waits: nothing that was read since is in it."""
+        return self._error is not None
 
     def offer(self, events: Sequence[FeedEvent]) -> None:
         """Add events, or be behind."""
@@ -202,10 +209,14 @@ class PartitionDispatch:
                 while self.next < end:
                     await self._read_on(end, epochs)
                 await self._moved.wait()
-        except HeadwaterError as error:
+        except Exception as error:
+            told = error
+            if not isinstance(error, HeadwaterError):  # a fault of ours, or of the machine: nobody must wait for it for ever
+                _logger.exception("The feeds of %s/%s have ended.", self._topic, self.partition)
+                told = Unavailable(f"The log was not read on: {type(error).__name__}: {error}.", hint="Follow again from where you were.")
             if not started.done():
-                started.set_exception(error)
-            self._fail(error)
+                started.set_exception(told)
+            self._fail(told)
         finally:
             if not started.done():  # whoever waits for the start is told; nobody has to
                 started.set_exception(_closed())

@@ -14,6 +14,8 @@ from headwater.documents.write import BatchDraft, Draft
 
 MOST_DRAFTS = 10_000
 LONGEST_KEY = 1024
+LONGEST_LIFE = 36_525 * 86_400_000
+"""Milliseconds of a time to live, a century: the date at which it is over fits into every store."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,8 +60,8 @@ def read_draft(draft: Draft, *, limit: int | None = None) -> ReadDraft:
         raise BadMethod(f"{path.text} is a collection: it has no PATCH.", hint="PATCH its items.")
     if verb == "post" and not path.is_collection:
         raise BadMethod(f"{path.text} is no collection: it has no POST.", hint="POST to a path that ends with ~.")
-    if draft.ttl is not None and draft.ttl < 1:
-        raise BadInput(f"A time to live of {draft.ttl} ms is not possible.", hint="Give 1 ms or more.")
+    if draft.ttl is not None and not 1 <= draft.ttl <= LONGEST_LIFE:
+        raise BadInput(f"A time to live of {draft.ttl} ms is not possible.", hint="Give 1 ms to 36525 days, or none to keep it.")
     value = None if verb == "delete" else read_body(draft.body, limit=limit)
     return ReadDraft(draft, value, _digest([draft]) if _checked(draft.key) else "")
 

@@ -81,10 +81,11 @@ class DocumentExpiry:
                     break
                 done = await asyncio.gather(*(self._documents.call_partition(number, ExpiryCall(path)) for path in due))
                 self._metrics.expired.add(sum(one is not None for one in done))
-        except HeadwaterError as error:
+        except Exception as error:
             if self._documents.opened(number) is None:
                 return  # its next owner looks after it
-            _logger.warning("What has expired in partition %s is not deleted yet: %s", number, error)
+            fault = not isinstance(error, HeadwaterError)
+            _logger.warning("What has expired in partition %s is not deleted yet: %s", number, error, exc_info=fault)
             date = self._clock.now_ms() + _RETRY
         if date < _NEVER:
             self.at(number, date)

@@ -106,6 +106,8 @@ class DocumentFold:
                     f"The record at offset {offset} is revision {change.revision} of {self.uri}; the store has revision {revision - 1}.",
                     hint="The store has missed records: fold it anew with `headwater doc rebuild`.",
                 )
+        if record.ended_indexes:
+            self._end_indexes(record.ended_indexes)
         if changes:
             self._add_changes(changes, appended)
         if record.index is not None:
@@ -165,6 +167,13 @@ class DocumentFold:
         if self._kept:
             for row in keys_of_item(self._kept, item, body):
                 self.index_rows[row] = (item, offset)
+
+    def _end_indexes(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if (index := self.indexes.get(number)) is not None:
+                definition = msgspec.structs.replace(index.definition, state="deleting")
+                self.indexes[number] = msgspec.structs.replace(index, definition=definition)
+        self._kept = _kept(self.indexes)
 
     def _add_index(self, definition: IndexDefinition, offset: int) -> None:
         before = self.indexes.get(definition.number)

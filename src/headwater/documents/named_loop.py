@@ -48,9 +48,10 @@ class PartitionLoop:
         """One pass."""
         try:
             partitions = await asyncio.to_thread(lambda: list(self._partitions()))
-        except HeadwaterError as error:
+        except Exception as error:  # whatever it is, the loop goes on
             self._failed()
-            _logger.warning("The loop %s does not know its partitions: %s", self.name, error)
+            fault = not isinstance(error, HeadwaterError)
+            _logger.warning("The loop %s does not know its partitions: %s", self.name, error, exc_info=fault)
             return
         for partition in partitions:
             looking = asyncio.ensure_future(self._look(partition))

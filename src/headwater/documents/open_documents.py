@@ -12,6 +12,7 @@ from headwater.cluster import Ownership
 from headwater.core.clock import Clock
 from headwater.core.errors import Busy, Closed, HeadwaterError, NotOwner, UnknownTopic
 from headwater.core.ids import Ids, random_id
+from headwater.documents.aftercare import Aftercare
 from headwater.documents.base import DocumentBases
 from headwater.documents.calls import PartitionCall, RedriveCall
 from headwater.documents.change import ChangeRecord
@@ -72,12 +73,18 @@ class OpenDocuments:
         """Told of each partition that this process has taken."""
         self.homes: PartitionHomes | None = None
         """Set where the workers of a server share the partitions: what belongs to another one is written there."""
-        self.expiring: list[Callable[[int, int], None]] = []
+        self._aftercare = Aftercare(self, self._called, self._task)
+        self.expiring = self._aftercare.expiring
         """Told of each write with a time to live: its partition, and the date in ms."""
-        self.dropping: list[Callable[[int, str, int], None]] = []
+        self.dropping = self._aftercare.dropping
         """Told of each index that is being deleted: its partition, collection and number."""
 
     # -- the topic --------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more may be asked of it."""
+        return self._closed
 
     @property
     def topic(self) -> Topic | None:
@@ -128,14 +135,9 @@ class OpenDocuments:
         if self.homes is not None and (other := await self._elsewhere(draft.path.uri)) is not None:
             return await other.write(draft)
         limit = int(self.settings.max_body)
-        if len(draft.body) < LARGE:
-            read = read_draft(draft, limit=limit)
-        else:
-            read = await asyncio.to_thread(read_draft, draft, limit=limit)
-        written = cast(WrittenDocument, await self._called(draft.path.uri, read))
-        if draft.ttl is not None:
-            self._expires(written.partition, draft.ttl)
-        return written
+        large = len(draft.body) >= LARGE
+        read = await asyncio.to_thread(read_draft, draft, limit=limit) if large else read_draft(draft, limit=limit)
+        return cast(WrittenDocument, await self._aftercare.called(draft.path.uri, read, draft.ttl, ends=draft.ends_collection))
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
@@ -143,10 +145,8 @@ class OpenDocuments:
             return await other.write_batch(batch)
         limit = int(self.settings.max_body)
         read = await asyncio.to_thread(read_batch, batch, limit=limit)
-        written = cast("tuple[WrittenDocument, ...]", await self._called(batch.uri, read))
-        if lives := [draft.ttl for draft in batch.drafts if draft.ttl is not None]:
-            self._expires(written[0].partition, min(lives))
-        return written
+        ttl = min([draft.ttl for draft in batch.drafts if draft.ttl is not None], default=None)
+        return cast("tuple[WrittenDocument, ...]", await self._aftercare.called(batch.uri, read, ttl, ends=batch.drafts[0].ends_collection))
 
     def other(self, number: int) -> RemoteHome | None:
         """The worker that owns a partition; None where that is this one, or where there are no others."""
@@ -157,16 +157,11 @@ class OpenDocuments:
             await self.create()
         return self.other(self.partition_of(uri))
 
-    def _expires(self, number: int, ttl: int) -> None:
-        for told in self.expiring:
-            told(number, self.clock.now_ms() + ttl)
-
     async def change(self, uri: str, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
         """Make another call of the partition of a document or collection; None: it changed nothing. Errors: as `write`."""
         changed = cast("ChangeRecord | WrittenDocument | int | None", await self._called(uri, call))
         if isinstance(changed, ChangeRecord) and changed.index is not None and changed.index.state == "deleting":
-            for told in self.dropping:
-                told(self.partition_of(uri), uri, changed.index.number)
+            await self._aftercare.ended(uri)
         return changed
 
     async def call_partition(self, number: int, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from headwater.cluster import OwnedPartition, PartitionOwner, not_owner
@@ -310,6 +310,7 @@ class DocumentPartition(CommitThread[_Call]):
                 self._store.apply(records, records[-1].offset + 1, since=self._stored)
                 self._stored = records[-1].offset + 1
         except Exception as error:
+            self._heads.clear()  # they are as of before these records, and by now the store may have them, or get them from recovery
             self._unsettled = self._unsettled or isinstance(error, Conflict)  # the store was exchanged: see how far this one is
             self.unapplied_commits += 1
             if not self._behind:  # once for each outage
@@ -334,10 +335,13 @@ class DocumentPartition(CommitThread[_Call]):
         self._tail.reset()
         self._heads.clear()
         topic, number = self._reads.topic, self.number
-        with nullcontext() if self._bases is None else self._bases.opened(topic, number) as base:
-            self.applied = rebuild_partition(self._log, self._store, topic, number, base=base)
-        with self._store.view() as stored:
-            self._stored = stored.applied()
+        try:
+            with nullcontext() if self._bases is None else self._bases.opened(topic, number) as base:
+                rebuild_partition(self._log, self._store, topic, number, base=base)
+        finally:
+            with suppress(HeadwaterError), self._store.view() as stored:  # a failure in the midst leaves a part of it
+                self.applied = self._stored = stored.applied()
+        self.applied = max(self.applied, self.end)
 
     # -- losing it ------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class _PrefixFollower:
             while (events := await subscription.take()) is not None:
                 portion = self._placed(events)
                 # Nothing waits any more: what the partitions have read beside it is no change below the prefix, and need not be read again.
-                for number in numbers:
+                for number in () if subscription.failed else numbers:
                     self.position = self.position.at(number, max(self.position.places[number], FeedPlace(feeds.dispatch(number).next)))
                 if portion:
                     yield [*portion[:-1], portion[-1]._replace(position=str(self.position))]

@@ -14,14 +14,17 @@ SLICE = 5000
 """Records that are read, and applied, at once."""
 
 
-def replay(log: Log, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[list[AppendedRecord], int]]:
+def replay(
+    log: Log, topic: str, partition: int, start: int, end: int, *, epoch: int | None = None
+) -> Iterator[tuple[list[AppendedRecord], int]]:
     """The records of [start, end) in slices, each with the offset behind it; the last one's is `end`. Nothing where the range is empty.
 
-    A fold that begins at an applied offset knows its epoch by the record before it, where the log still has it.
+    A fold that begins at an applied offset knows its epoch by the record before it, where the log still has it. One that begins elsewhere
+    is given its `epoch`: the record before it may be one that does not count.
     Errors: `OffsetGone` where the log begins behind `start`; `Damaged` for what is no record of documents; those of the log.
     """
-    epochs, kafka = Epochs(), log.engine == "kafka"
-    if kafka and start > 0:
+    epochs, kafka = Epochs(epoch or 0), log.engine == "kafka"
+    if kafka and start > 0 and epoch is None:
         try:
             for record in log.read(topic, partition, start - 1, limit=1):
                 epochs.admits(record)

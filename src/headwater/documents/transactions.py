@@ -11,6 +11,7 @@ import msgspec
 from headwater.core.document_errors import DocumentNotFound
 from headwater.core.errors import BadBounds, BadInput
 from headwater.documents.change import Method, ResourceChange
+from headwater.documents.epoch_before import epoch_before
 from headwater.documents.open_documents import OpenDocuments
 from headwater.documents.path import ResourcePath
 from headwater.documents.replay import replay
@@ -91,7 +92,8 @@ def latest_transactions(documents: OpenDocuments, *, limit: int = 100) -> list[T
     latest: list[TransactionStatus] = []
     for number in range(documents.partitions):
         bounds = documents.log.bounds(documents.topic_name, number)
-        slices = replay(documents.log, documents.topic_name, number, max(bounds.start, bounds.end - limit), bounds.end)
+        log, topic, start = documents.log, documents.topic_name, max(bounds.start, bounds.end - limit)
+        slices = replay(log, topic, number, start, bounds.end, epoch=epoch_before(log, topic, number, start))
         found = [appended for records, _ in slices for appended in records]
         latest += _newest_first(number, reversed(found), documents.applied(number))
     return sorted(latest, key=lambda one: one.time, reverse=True)[:limit]

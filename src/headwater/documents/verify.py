@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -101,12 +101,12 @@ def verify_partition(
             with base.view() as view:
                 expected.restore(view)
         _fold(log, expected, topic, partition, applied, stopped)
-        with store.view() as view:
+        # What the log says is held outside of what the store has: an error of reading, which is the store's, is told with the store's path.
+        with ExitStack() as outside, store.view() as view:
             # Its owner has gone on: only little is left to be folded while the view is held.
             applied = view.applied()
             _fold(log, expected, topic, partition, applied, stopped)
-            with expected.view() as wanted:
-                found = compare(wanted, view)
+            found = compare(outside.enter_context(expected.view()), view)
         expected.checkpoint()
     return DocumentVerification(
         partition=partition,

@@ -27,8 +27,19 @@ _RECORD = 100  # changes of one record
 _RECORD_BYTES = 1 << 20
 _UNNOTED = 1000  # events of the source after which the position is noted, though nothing was mirrored
 _PAGE = 500
-_Wanted = tuple[str, bytes | None]
-"""An item of the view as it is to be; None: absent."""
+
+
+class _Wanted(NamedTuple):
+    """An item of the view as it is to be (None: absent), and the position behind the event that says so."""
+
+    item: str
+    body: bytes | None
+    position: str
+
+
+class _PlacedDraft(NamedTuple):
+    draft: Draft
+    position: str
 
 
 class SourceEvent(NamedTuple):
@@ -103,7 +114,7 @@ class ViewMirror:
         seen, self._seen, item = self._seen, None, ""
         while seen is not None and (rows := await asyncio.to_thread(self._rows, item)):
             item = rows[-1]
-            await self._write([self._draft(id, None) for id in rows if id not in seen], FILLING)
+            await self._write([_PlacedDraft(self._draft(id, None), "") for id in rows if id not in seen], FILLING)
         await self._partition.call(moved_view(self.uri, position))
         self._position = position
 
@@ -124,7 +135,7 @@ class ViewMirror:
             id = mirrored_id(self._definition, event)
             if id is not None:
                 body = self._body(id, event.state)
-                wanted.append((id, body))
+                wanted.append(_Wanted(id, body, position))
                 if self._seen is not None and event.kind == "snapshot":
                     (self._seen.discard if body is None else self._seen.add)(id)
         await self._put(wanted, portion[-1].position)
@@ -139,7 +150,7 @@ class ViewMirror:
             self._seen = set()
         else:  # the source's collection is deleted, and so is what the view shows of it
             if await asyncio.to_thread(self._rows, ""):
-                await self._write([Draft(path=parse_path(self.uri), verb="delete")], position)
+                await self._write([_PlacedDraft(Draft(path=parse_path(self.uri), verb="delete"), position)], position)
             self._position = position
 
     async def _put(self, wanted: Sequence[_Wanted], position: str) -> None:
@@ -153,16 +164,16 @@ class ViewMirror:
             await self._partition.call(moved_view(self.uri, position))
             self._unnoted = 0
 
-    def _drafts(self, wanted: Sequence[_Wanted]) -> list[Draft]:
+    def _drafts(self, wanted: Sequence[_Wanted]) -> list[_PlacedDraft]:
         """The writes that make items of the view what they are to be, one after the other."""
-        ids = list(dict.fromkeys(id for id, _ in wanted))
+        ids = list(dict.fromkeys(one.item for one in wanted))
         with self._documents.view(self.uri) as view:
             rows = view.rows_of(self.uri, ids)
         there = {id: None if row is None else row.body for id, row in zip(ids, rows, strict=True)}
-        drafts: list[Draft] = []
-        for id, body in wanted:
+        drafts: list[_PlacedDraft] = []
+        for id, body, position in wanted:
             if there[id] != body:
-                drafts.append(self._draft(id, body))
+                drafts.append(_PlacedDraft(self._draft(id, body), position))
                 there[id] = body
         return drafts
 
@@ -180,26 +191,31 @@ class ViewMirror:
         except UnfitBody:
             return None
 
-    async def _write(self, drafts: Sequence[Draft], source: str) -> None:
-        """Append drafts as few records. The last one has the position; before it, the one from which a mirror would go on now."""
-        records: list[list[Draft]] = []
+    async def _write(self, drafts: Sequence[_PlacedDraft], source: str) -> None:
+        """Append drafts as few records. The last one has the position `source`; each before it, that of its last draft, so that a mirror
+        which goes on there makes nothing twice."""
+        records: list[list[_PlacedDraft]] = []
         size = 0
-        for draft in drafts:
-            if not records or size + len(draft.body) > _RECORD_BYTES:
+        for placed in drafts:
+            if not records or size + len(placed.draft.body) > _RECORD_BYTES:
                 records.append([])
                 size = 0
-            records[-1].append(draft)
-            size += len(draft.body)
+            records[-1].append(placed)
+            size += len(placed.draft.body)
         for number, record in enumerate(records):
-            position = source if number == len(records) - 1 else self._position or FILLING
+            position = source if number == len(records) - 1 else self._at(record[-1])
             try:
-                await self._append(record, position)
+                await self._append([placed.draft for placed in record], position)
             except (BadInput, TooLarge):
-                for draft in record:  # one that does not fit must not hold up the others
+                for placed in record:  # one that does not fit must not hold up the others
                     try:
-                        await self._append([draft], self._position or FILLING)
+                        await self._append([placed.draft], self._at(placed))
                     except (BadInput, TooLarge) as error:
-                        _logger.warning("%s is not shown in the view: %s", draft.path.text, error)
+                        _logger.warning("%s is not shown in the view: %s", placed.draft.path.text, error)
+
+    def _at(self, placed: _PlacedDraft) -> str:
+        """Where a mirror would go on behind a draft; within a snapshot, where it was before."""
+        return placed.position or self._position or FILLING
 
     async def _append(self, drafts: Sequence[Draft], source: str) -> None:
         batch = BatchDraft(uri=self.uri, drafts=tuple(drafts), source=source)

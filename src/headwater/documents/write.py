@@ -38,6 +38,11 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """Of a view, which clients do not write: the position of the change that it mirrors."""
 
+    @property
+    def ends_collection(self) -> bool:
+        """Whether it deletes a whole collection."""
+        return self.verb == "delete" and self.path.is_collection
+
 
 class BatchDraft(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one document or collection that count together or not at all."""

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from headwater.client.documents_performer import DocumentsPerformer
 from headwater.core.document_errors import BadPath
-from headwater.core.errors import BadInput, BadMethod, BadType
-from headwater.documents.answers import StoredContent, show_written
+from headwater.core.errors import BadInput, BadMethod, BadType, Forbidden
+from headwater.documents.answers import CONTENT, StoredContent, show_written
 from headwater.documents.bodies import patch_kind, read_batch, read_new
 from headwater.documents.etag import etag
 from headwater.documents.follow_operations import FEED_LINES
@@ -150,7 +150,13 @@ class DocumentHandlers:
     async def view_put(self, call: Call) -> ASGIApp:
         request: PutView = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, new=read_new(await call.body(), ViewNew))
+        new = read_new(await call.body(), ViewNew)
+        if not call.caller.reaches(f"{CONTENT}/{new.template_uri}".encode()):  # else a view would show what its maker may not read
+            raise Forbidden(
+                f"The token may not read {new.template_uri!r:.80}, which the view would show.",
+                hint="Ask whoever runs the server for a token with its prefix.",
+            )
+        asked = msgspec.structs.replace(request, new=new)
         return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, asked, who=call.who))
 
     # -- changes ----------------------------------------------------------------------------------------------

@@ -99,9 +99,9 @@ async def body_of(documents: OpenDocuments, path: str) -> Any:
 
 
 class FlakyStores(SqliteDocumentStores):
-    """Stores that take no records while `failing` is set."""
+    """Stores that take no records while `failing` is set, and that take them and say that they did not while `failing_after` is."""
 
-    failing = False
+    failing = failing_after = False
 
     def partition(self, number: int, generation: str) -> SqliteDocumentStore:
         store = super().partition(number, generation)
@@ -111,6 +111,8 @@ class FlakyStores(SqliteDocumentStores):
             if self.failing:
                 raise Unavailable("The store does not answer.", hint="Ask again.")
             apply(records, applied, since=since)
+            if self.failing_after:
+                raise Unavailable("The store did not answer in time.", hint="Ask again.")
 
         store.apply = flaky  # type: ignore[method-assign]
         return store

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.documents.ground import documents_in, draft, put
+from tests.until import until
 
 from headwater.core.timers import Timers
 from headwater.core.units import Duration
@@ -12,6 +13,7 @@ from headwater.documents.change import ChangeRecord, IndexDefinition, SortField
 from headwater.documents.chores import DocumentChores
 from headwater.documents.open_documents import TOPIC, OpenDocuments
 from headwater.documents.settings import DocumentSettings
+from headwater.documents.write import BatchDraft
 from headwater.testing.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +46,33 @@ async def test_deleted_collections_and_indexes_leave_nothing(tmp_path: Path) -> 
         await chores.look(0)
         assert store.purge(100) == 0
         await chores.stop()
+        await chores.stop()
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_a_deleted_collection_takes_its_indexes_with_it(tmp_path: Path, *, batch: bool) -> None:
+    clock = ManualClock()
+    async with documents_in(tmp_path, settings=ONE, clock=clock) as documents:
+        chores = DocumentChores(documents, settings=ONE, clock=clock, timers=Timers(clock))
+        chores.start()
+        number = await indexed(documents)
+        await chores.look(0)
+        if batch:
+            await documents.write_batch(BatchDraft(uri="c~", drafts=(draft("delete", "c~"), draft("put", "c~/1", {"n": 1}))))
+        else:
+            await documents.write(draft("delete", "c~"))
+            await put(documents, "c~/1", {"n": 1})
+        with documents.view("c~") as view:
+            assert [index.state for index in view.indexes("c~")] == ["deleting"]
+        await until(lambda: bool(chores._dropping[0]))
+        await chores.look(0)
+        with documents.view("c~") as view:
+            assert view.indexes("c~") == []
+            assert view.index_rows("c~", number, limit=9) == []
+            assert [row.item for row in view.rows("c~", limit=9)] == ["1"]
+        digest = documents.reads(0).store.digest()
+        await documents.call_partition(0, RedriveCall(rebuild=True))
+        assert documents.reads(0).store.digest() == digest
         await chores.stop()
 
 

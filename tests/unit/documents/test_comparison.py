@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from tests.unit.documents.ground import documents_in, draft, put
 
+from headwater.documents import comparison
 from headwater.documents.comparison import lacking
+from headwater.documents.replay import replay
 from headwater.documents.settings import DocumentSettings
 from headwater.documents.write import BatchDraft
+from headwater.log import Log
 from headwater.store.sqlite.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -38,3 +41,20 @@ async def test_every_lack_is_found(tmp_path: Path, statement: str, missing: int)
             transaction.rows(statement)
         assert lacking(documents, 0, 0, 9) == missing
         assert lacking(documents, 0, 9, 9) == 0
+
+
+async def test_what_was_written_too_late_by_an_owner_of_before_is_not_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record before the first one that is compared may be such a one, too: it does not say which epoch the partition has there."""
+    asked: list[int | None] = []
+
+    def told(log: Log, topic: str, partition: int, start: int, end: int, *, epoch: int | None = None) -> object:
+        asked.append(epoch)
+        return replay(log, topic, partition, start, end, epoch=epoch)
+
+    monkeypatch.setattr(comparison, "replay", told)
+    async with documents_in(tmp_path, settings=DocumentSettings(partitions=1)) as documents:
+        for number in range(3):
+            await put(documents, "a", number)
+        monkeypatch.setattr(comparison, "epoch_before", lambda log, topic, partition, offset: 7 * offset)
+        assert lacking(documents, 0, 1, 9) == 0
+    assert asked == [7]

@@ -89,6 +89,27 @@ def test_post_gives_ids_that_grow(state: State) -> None:
     assert fourth.record.last_id == fourth.writes[0].path.item
 
 
+def test_a_collection_takes_its_indexes_with_it(state: State) -> None:
+    state.write(draft("put", "c~/1", {"n": 1}))
+    for number, index in enumerate(("ready", "building", "deleting"), 5):
+        definition = IndexDefinition(id=index, number=number, sort_by=(SortField("n"),), state=index)  # type: ignore[arg-type]
+        state.take(Decided(ChangeRecord(uri="c~", index=definition), ()))
+    assert state.write(draft("delete", "c~/1")).record.ended_indexes == ()
+    batch = state.batch(draft("delete", "c~"), draft("put", "c~/2", {"n": 2}))
+    assert batch.record.ended_indexes == (5, 6)
+    assert {index.state for index in state.view.indexes("c~")} == {"deleting"}
+    assert state.view.index_rows("c~", 5, limit=9) == []
+    assert state.write(draft("delete", "c~")).record.ended_indexes == ()
+
+
+def test_a_view_keeps_its_indexes_when_its_source_is_deleted(state: State) -> None:
+    state.write(draft("put", "c~/1", {"n": 1}))
+    definition = IndexDefinition(id="n", number=5, sort_by=(SortField("n"),), state="ready")
+    state.take(Decided(ChangeRecord(uri="c~", index=definition), ()))
+    mirrored = msgspec.structs.replace(draft("delete", "c~"), source="7")
+    assert state.write(mirrored).record.ended_indexes == ()
+
+
 def test_patch_changes_what_is_there(state: State) -> None:
     with pytest.raises(DocumentNotFound):
         state.write(draft("patch", "a", {}))

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.documents.feed_ground import TOPIC, FeedGround
 from tests.until import until
 
-from headwater.core.errors import Damaged, UnknownTopic
+from headwater.core.errors import Damaged, Unavailable, UnknownTopic
 from headwater.documents import dispatch
 from headwater.documents.dispatch import MOST_WAITING, FeedTarget, PartitionDispatch, Subscription, prefixes_of
 from headwater.documents.feed_event import FeedEvent
@@ -149,6 +149,23 @@ def test_a_deleted_topic_ends_followers_and_the_next_one_begins_anew(ground: Fee
         with pytest.raises(UnknownTopic):
             async with one.joined(FeedTarget("shop~"), queue):
                 pass
+
+    asyncio.run(follow())
+
+
+def test_a_fault_of_reading_ends_followers_instead_of_leaving_them_waiting(ground: FeedGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def follow() -> None:
+        one, queue = PartitionDispatch(ground.log, TOPIC, SHOP), Subscription()
+        async with one.joined(FeedTarget("shop~"), queue):
+            with monkeypatch.context() as broken:
+                broken.setattr(ground.log, "read", lambda *_, **__: 1 // 0)
+                ground.put("shop~/a", apply=False, n=1)
+                with pytest.raises(Unavailable, match="ZeroDivisionError"):
+                    await queue.take()
+            again = Subscription()
+            async with one.joined(FeedTarget("shop~"), again):  # which begins to read anew
+                ground.put("shop~/a", n=2)
+                assert [event.revision for event in await again.take() or []] == [2]
 
     asyncio.run(follow())
 

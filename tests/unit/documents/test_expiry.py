@@ -11,6 +11,7 @@ from headwater.core.timers import Timers
 from headwater.documents.expiry import DocumentExpiry
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.open_documents import OpenDocuments
+from headwater.documents.settings import DocumentSettings
 from headwater.documents.write import BatchDraft
 from headwater.testing.clock import ManualClock
 
@@ -63,6 +64,25 @@ async def test_a_new_owner_deletes_what_expired_while_nobody_was_there(tmp_path:
         expiry.start()
         assert await body_of(documents, "a") == 1  # nobody owns it
         await documents.activate(documents.partition_of("a"))
+        assert await gone(documents, clock, "a")
+        await expiry.stop()
+
+
+async def test_what_a_caller_wrote_who_gave_up_expires_too(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with documents_in(tmp_path, clock=clock, settings=DocumentSettings(partitions=1)) as documents:
+        expiry = DocumentExpiry(documents, timers=Timers(clock), clock=clock, metrics=DocumentMetrics())
+        expiry.start()
+        await documents.activate(0)
+        partition = documents.opened(0)
+        assert partition is not None
+        writing = asyncio.ensure_future(put(documents, "a", 1, ttl=1000))
+        while not partition.queued and not partition.commits:
+            await asyncio.sleep(0)
+        writing.cancel()
+        await put(documents, "b", 1)  # which is done after it
+        assert await body_of(documents, "a") == 1
+        await clock.run(2)
         assert await gone(documents, clock, "a")
         await expiry.stop()
 

@@ -51,6 +51,26 @@ async def test_no_partition_stops_the_others() -> None:
     assert (seen, len(failures)) == ([1, 2, 3] * 3, 6)
 
 
+async def test_a_fault_of_the_partitions_does_not_end_the_loop() -> None:
+    clock, seen, failures = ManualClock(), list[int](), list[None]()
+    known: list[list[int]] = [[1]]
+
+    async def look(number: int) -> None:
+        seen.append(number)
+
+    loop = PartitionLoop(
+        "test", lambda: known.pop(), look, period=1000, timers=Timers(clock), clock=clock, failed=lambda: failures.append(None)
+    )
+    loop.start()
+    await passed(clock, lambda: len(seen) == 1)
+    await clock.run(1)
+    await passed(clock, lambda: len(failures) == 1)
+    known.append([2])
+    await clock.run(1)
+    await passed(clock, lambda: seen == [1, 2])
+    await loop.stop()
+
+
 async def test_stopping_waits_for_the_partition_under_way() -> None:
     clock, go_on, done, begun = ManualClock(), asyncio.Event(), list[int](), list[int]()
 

@@ -98,6 +98,31 @@ async def test_a_store_that_fails_after_the_append_fails_nobody(tmp_path: Path) 
             assert (after.revision, after.applied) == (6, True)
 
 
+async def test_what_was_known_before_a_store_failed_is_not_known_any_more(tmp_path: Path) -> None:
+    with FlakyStores(tmp_path / "documents") as stores:
+        async with documents_in(tmp_path, stores=stores, settings=DocumentSettings(partitions=1)) as documents:
+            await put(documents, "a", 0)
+            stores.failing = True
+            assert (await put(documents, "a", 1)).applied is False
+            stores.failing = False
+            assert await documents.call_partition(0, RedriveCall()) == 1  # as hot recovery does
+            assert (await put(documents, "a", 2)).revision == 3
+            assert (await documents.write(draft("delete", "a"))).revision == 4
+            assert revisions(documents, "a") == [1, 2, 3, 4]
+
+
+async def test_a_store_that_fails_although_it_has_applied_leaves_no_double(tmp_path: Path) -> None:
+    with FlakyStores(tmp_path / "documents") as stores:
+        async with documents_in(tmp_path, stores=stores, settings=DocumentSettings(partitions=1)) as documents:
+            await put(documents, "a", 0)
+            stores.failing_after = True
+            assert (await put(documents, "a", 1)).applied is False
+            stores.failing_after = False
+            after = await put(documents, "a", 2)
+            assert (after.revision, after.applied) == (3, True)
+            assert revisions(documents, "a") == [1, 2, 3]
+
+
 async def test_a_partition_that_was_taken_over_is_let_go(tmp_path: Path) -> None:
     settings = DocumentSettings(partitions=1)
     async with (
@@ -216,6 +241,24 @@ async def test_a_store_is_folded_anew(tmp_path: Path) -> None:
         assert documents.reads(0).store.digest() != digest
         await documents.write(draft("delete", "d"))
         assert msgspec.json.decode((await documents.read(parse_path("c~/3")))[1].body) == {"id": "3", "n": 3}  # type: ignore[union-attr]
+
+
+async def test_a_fold_anew_that_fails_in_the_midst_is_known_to_recovery(tmp_path: Path) -> None:
+    with FlakyStores(tmp_path / "documents") as stores:
+        async with documents_in(tmp_path, stores=stores, settings=DocumentSettings(partitions=1)) as documents:
+            for number in range(5):
+                await put(documents, "a", number)
+            stores.failing = True
+            with pytest.raises(Unavailable):
+                await documents.call_partition(0, RedriveCall(rebuild=True))
+            partition = documents.opened(0)
+            assert partition is not None
+            assert partition.backlog == 5
+            assert await body_of(documents, "a") == 4
+            stores.failing = False
+            assert await documents.call_partition(0, RedriveCall()) == 5
+            assert documents.applied(0) == 5
+            assert (await put(documents, "a", 9)).revision == 6
 
 
 async def test_a_mistake_in_one_decision_fails_that_call_alone(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 from tests.unit.documents.feed_ground import TOPIC, FeedGround, told
 
-from headwater.core.errors import BadInput
-from headwater.documents.feed_position import feed_mark
-from headwater.documents.path import parse_path
+from headwater.core.errors import BadInput, Unavailable
+from headwater.documents.feed_position import FeedPosition, feed_mark
+from headwater.documents.path import parse_path, partition_of
 from headwater.documents.prefix_feed import PlacedFeedEvent, PrefixFeeds
 
 ENDS = {"a/b/end", "a/b/end2"}  # the last changes of the two partitions
@@ -85,6 +85,31 @@ def test_from_now_on_and_only_below_the_prefix(ground: FeedGround) -> None:
             assert (event.event.path, event.event.revision) == ("a/c~/1", 1)
             assert event.sse().startswith(f"id: {event.position}\nevent: feed:put\ndata: ".encode())
             assert event.json().endswith(f',"position":"{event.position}"}}'.encode())
+
+    asyncio.run(follow())
+
+
+def test_a_position_passes_over_nothing_that_was_read_after_an_error(ground: FeedGround) -> None:
+    """The reader of a partition fails, and begins anew for another follower, while this one has not yet taken its last event."""
+
+    async def follow() -> None:
+        feeds = ground.feeds()
+        async with aclosing(PrefixFeeds(feeds).follow("a/")) as following:
+            waiting = asyncio.ensure_future(anext(following))
+            while not all(feeds.dispatch(number).followers for number in range(2)):
+                await asyncio.sleep(0)
+            ground.put("a/c~/1", n=1)
+            number = partition_of("a/c~", 2)
+            one = feeds.dispatch(number)
+            end = ground.log.bounds(TOPIC, number).end
+            while one.next != end:
+                await asyncio.sleep(0)
+            one._fail(Unavailable("The log could not be read."))
+            one.next = end + 5  # where it begins for the other one
+            (event,) = await waiting
+            assert FeedPosition.read(event.position).places[number] == (end - 1, 1)
+            with pytest.raises(Unavailable):
+                await anext(following)
 
     asyncio.run(follow())
 

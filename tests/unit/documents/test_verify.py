@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.unit.documents.logged import TOPIC, LoggedDocuments
 
-from headwater.core.errors import Cancelled, Differs, LogGap
+from headwater.core.errors import Cancelled, Damaged, Differs, LogGap
+from headwater.documents import verify
 from headwater.documents.sqlite import SqliteDocumentStores
 from headwater.documents.verify import verify_documents, verify_partition
 from headwater.store.sqlite.database import Database
@@ -40,6 +42,16 @@ def test_a_store_that_is_ahead_of_the_log_is_refused(logged: LoggedDocuments) ->
     logged.store.apply([], logged.history.end + 5)
     with pytest.raises(Differs, match="it is older"):
         verify_partition(logged.log, logged.store, logged.topic, 0)
+
+
+def test_a_damaged_store_is_told_with_its_path(logged: LoggedDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def torn(wanted: object, found: object) -> object:
+        raise apsw.CorruptError("database disk image is malformed")
+
+    monkeypatch.setattr(verify, "compare", torn)
+    with pytest.raises(Damaged) as damaged:
+        verify_partition(logged.log, logged.store, logged.topic, 0)
+    assert str(tmp_path / "documents" / "0.db") in str(damaged.value)
 
 
 def test_it_stops_when_it_is_told(logged: LoggedDocuments) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.documents.ground import draft, put
 from tests.unit.documents.test_views import CHEAP, ITEMS, records, shown, views_in
 from tests.until import until
 
+from headwater.core.errors import Unavailable
 from headwater.documents import view_mirror
-from headwater.documents.view import FILLING, moved_view, view_settings
+from headwater.documents import views as mirrored_views
+from headwater.documents.view import FILLING, ViewDefinition, moved_view, view_settings
+from headwater.documents.write import Draft
 
 
 def test_a_view_whose_source_has_lost_its_history_is_filled_again(tmp_path: Path) -> None:
@@ -69,6 +74,41 @@ def test_large_portions_become_several_records(tmp_path: Path, monkeypatch: pyte
             assert max(sizes) <= 6
 
     asyncio.run(check())
+
+
+def test_what_a_portion_had_before_it_failed_is_not_mirrored_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The item changes twice: a mirror that began the portion anew would show its first state once more."""
+    monkeypatch.setattr(view_mirror, "_RECORD_BYTES", 600)
+    monkeypatch.setattr(mirrored_views, "_AGAIN", 0.01)
+    append, calls = view_mirror.ViewMirror._append, list[str]()
+
+    async def fails_once(mirror: view_mirror.ViewMirror, drafts: Sequence[Draft], source: str) -> None:
+        calls.append(source)
+        if len(calls) == 4:
+            raise Unavailable("The disk is full.", hint="Free some space.")
+        await append(mirror, drafts, source)
+
+    async def check(definition: ViewDefinition, folder: str) -> None:
+        async with views_in(tmp_path / folder) as (documents, mirrored):
+            await put(documents, folder + "/a", {"price": 0})
+            await mirrored.put("cheap~", definition)
+            await until(lambda: list(shown(documents)) == ["a"])
+            await until(lambda: "position" in _settings(documents))
+            await mirrored.aclose()
+            for price, item in enumerate("aaabc", 1):
+                await put(documents, f"{folder}/{item}", {"price": price, "filler": "x" * 500})
+        calls.clear()
+        monkeypatch.setattr(view_mirror.ViewMirror, "_append", fails_once)
+        async with views_in(tmp_path / folder) as (documents, mirrored):
+            await documents.activate(documents.partition_of("cheap~"))
+            await until(lambda: list(shown(documents)) == ["a", "b", "c"])
+            made = [msgspec.json.decode(change.event)["price"] for record in records(documents) for change in record.changes]
+            assert made == [0, 1, 2, 3, 4, 5]
+            assert len(calls) == 6
+        monkeypatch.setattr(view_mirror.ViewMirror, "_append", append)
+
+    asyncio.run(check(ITEMS, "hats~"))
+    asyncio.run(check(CHEAP, "shop"))
 
 
 def _settings(documents: object) -> str:

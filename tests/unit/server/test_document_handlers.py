@@ -15,6 +15,7 @@ from headwater.client.local import LocalLog, local_log
 from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings
 from headwater.documents.follow_requests import PollContent
+from headwater.server.auth import Tokens
 from headwater.testing.app import app_over
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +37,27 @@ async def http(log: LocalLog) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app_over(log, performers=performers))
     async with httpx2.AsyncClient(base_url="http://server", transport=transport) as client:
         yield client
+    await performers["documents"].aclose()
+
+
+async def test_a_view_shows_nothing_that_its_maker_may_not_read(log: LocalLog, tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    views, content = "prefix=/hyper-storage/views", "prefix=/hyper-storage/content/shop"
+    file.write_text(f"operator token-of-everything\noperator token-of-the-shop {views} {content}\n")
+    file.chmod(0o600)
+    performers = {"documents": DocumentsPerformer(log=log)}
+    transport = httpx2.ASGITransport(app=app_over(log, performers=performers, tokens=Tokens.load(file)))
+    async with httpx2.AsyncClient(base_url="http://server", transport=transport) as client:
+
+        async def make(template: str, token: str) -> int:
+            headers = {"authorization": f"Bearer {token}"}
+            answer = await client.put("/hyper-storage/views/v~?dry_run=true", json={"templateUri": template}, headers=headers)
+            return int(answer.status_code)
+
+        for template in ("secret/{*}", "{*}/hats", "shop-old/{*}", "SHOP/{*}", "shop/../secret/{*}", "shop/%2e%2e/secret/{*}", "shop~/{*}"):
+            assert await make(template, "token-of-the-shop") == 403
+        assert await make("shop/{*}", "token-of-the-shop") == 200
+        assert await make("secret/{*}", "token-of-everything") == 200
     await performers["documents"].aclose()
 
 
