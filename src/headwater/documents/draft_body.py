@@ -13,6 +13,7 @@ from headwater.documents.body import read_body
 from headwater.documents.write import BatchDraft, Draft
 
 MOST_DRAFTS = 10_000
+LONGEST_LIFE = 365_000 * 86_400_000  # ms: the date of its end has to fit into a row of any store, and into a calendar
 LONGEST_KEY = 1024
 _encode = msgspec.json.Encoder().encode
 
@@ -58,8 +59,8 @@ def read_draft(draft: Draft, *, limit: int | None = None) -> ReadDraft:
         raise BadMethod(f"{path.text} is a collection: it has no PATCH.", hint="PATCH its items.")
     if verb == "post" and not path.is_collection:
         raise BadMethod(f"{path.text} is no collection: it has no POST.", hint="POST to a path that ends with ~.")
-    if draft.ttl is not None and draft.ttl < 1:
-        raise BadInput(f"A time to live of {draft.ttl} ms is not possible.", hint="Give 1 ms or more.")
+    if draft.ttl is not None and not 1 <= draft.ttl <= LONGEST_LIFE:
+        raise BadInput(f"A time to live of {draft.ttl} ms is not possible.", hint="Give 1 ms or more, and at most 1000 years, 365000d.")
     value = None if verb == "delete" else read_body(draft.body, limit=limit)
     return ReadDraft(draft, value, _digest([draft]) if _checked(draft.key) else "")
 

@@ -11,6 +11,8 @@ class DocumentMoreCases(DocumentCasesGround):
         assert told(house.put(f"{path}/short", {}, Hyper_Storage_TTL="300ms")) == (201, 1)
         assert told(house.put(f"{path}/long", {}, Hyper_Storage_TTL="1h")) == (201, 2)
         assert problem(house.put(f"{path}/none", {}, Hyper_Storage_TTL="0s")) == (400, "bad-input")
+        # A date that no store can hold would stand in the log for good, and no later change of the partition would be applied.
+        assert problem(house.put(f"{path}/ever", {}, Hyper_Storage_TTL="9999999999999h")) == (400, "bad-input")
         house.until(lambda: house.get(f"{path}/short").status_code == 404)
         assert house.query(path) == ["long"]
         house.until(lambda: len(house.feed(path)) == 3)

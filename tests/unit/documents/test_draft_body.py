@@ -6,7 +6,7 @@ from tests.unit.documents.ground import draft
 
 from headwater.core.document_errors import CollectionPut, UnfitBody
 from headwater.core.errors import BadInput, BadMethod, TooLarge
-from headwater.documents.draft_body import read_batch, read_draft
+from headwater.documents.draft_body import LONGEST_LIFE, read_batch, read_draft
 from headwater.documents.write import BatchDraft, Draft
 
 
@@ -18,6 +18,7 @@ from headwater.documents.write import BatchDraft, Draft
         (draft("post", "a", {}), BadMethod),
         (draft("post", "c~/1", {}), BadMethod),
         (draft("put", "a", 1, ttl=0), BadInput),
+        (draft("put", "a", 1, ttl=LONGEST_LIFE + 1), BadInput),
         (draft("put", "a", 1, key="k" * 1025), BadInput),
         (draft("put", "a", 1, key="a\nb"), BadInput),
         (msgspec.structs.replace(draft("put", "a", 1), body=b"{"), BadInput),
