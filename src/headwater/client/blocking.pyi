@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from headwater.client.document_value import (
     ANY_BODY,
@@ -35,6 +35,7 @@ from headwater.documents.answers import (
     HyperStorageTransactionCreated,
     ListedContent,
     ShownView,
+    TransactionState,
 )
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
 from headwater.documents.write import PatchKind
@@ -753,9 +754,10 @@ class BlockingDocuments:
         """The changes of everything below a path, such as "shop/", those behind a position and then those that come, for ever."""
 
     def transactions(
-        self, path: str | None = None, *, state: Literal["accepted", "applied"] | None = None, limit: int = 100
+        self, path: str | None = None, *, state: TransactionState | None = None, limit: int = 100
     ) -> Sequence[HyperStorageTransaction]:
-        """Transactions, the newest first: of one document or collection, or of all."""
+        """Transactions, the newest first: of one document or collection, or of all. `state`: "accepted" are those that the store lacks; the
+        others are those that it has, with their indexes, and whose events can be read."""
 
     def transaction(self, transaction: str, *, wait: int = 0) -> HyperStorageTransaction:
         """How far a write is. `wait`: seconds to wait until it is published. Errors: `NotFound`."""

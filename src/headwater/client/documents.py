@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal
 
 from headwater.client.backend import Backend
 from headwater.client.collection_views import CollectionViews
@@ -14,7 +13,7 @@ from headwater.documents import follow_operations as follow_ask
 from headwater.documents import follow_requests as follow
 from headwater.documents import operations as ask
 from headwater.documents import requests
-from headwater.documents.answers import HyperStorageTransaction, HyperStorageTransactionCreated, ListedContent
+from headwater.documents.answers import HyperStorageTransaction, HyperStorageTransactionCreated, ListedContent, TransactionState
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
 from headwater.documents.path import parse_path
 from headwater.wire.problems import error_of, problem_in
@@ -73,9 +72,10 @@ class Documents:
             yield change
 
     async def transactions(
-        self, path: str | None = None, *, state: Literal["accepted", "applied"] | None = None, limit: int = 100
+        self, path: str | None = None, *, state: TransactionState | None = None, limit: int = 100
     ) -> Sequence[HyperStorageTransaction]:
-        """Transactions, the newest first: of one document or collection, or of all."""
+        """Transactions, the newest first: of one document or collection, or of all. `state`: "accepted" are those that the store lacks; the
+        others are those that it has, with their indexes, and whose events can be read."""
         return (await self._backend.ask(follow_ask.TRANSACTIONS_LIST, follow.ListTransactions(path=path, state=state, limit=limit))).items
 
     async def transaction(self, transaction: str, *, wait: int = 0) -> HyperStorageTransaction:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
+from headwater.documents.answers import TransactionState
 from headwater.documents.etag import condition_of
 from headwater.documents.path import parse_path
 from headwater.documents.requests import ContentRequest, IfMatch, Prefer, Switch, is_on, wait_seconds
@@ -72,12 +73,19 @@ class ListTransactions(Request, frozen=True, kw_only=True):
     """Which transactions."""
 
     path: Annotated[str | None, placed("query", "Only those of this document or collection.")] = None
-    state: Annotated[Literal["accepted", "applied"] | None, described("Only those that are so far.")] = None
+    state: Annotated[TransactionState | None, described("accepted: only those that the store lacks; another: only those that it has.")] = (
+        None
+    )
     limit: Annotated[int, described("The most to answer with, the newest first.", least=1, most=1000)] = 100
 
     def check(self) -> None:
         if self.path is not None:
             parse_path(self.path)
+
+    @property
+    def pending(self) -> bool:
+        """Whether they are those that the store lacks. What it has is indexed and published, too: it comes there in one step."""
+        return self.state == "accepted"
 
     @property
     def uri(self) -> str:
