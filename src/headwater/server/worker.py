@@ -148,7 +148,9 @@ class Worker:
                 load(part.measures)(metrics, backend.performer(part.name), log)
         handlers = Handlers(backend, streams=streams, stop=self._stopped, ids=self._ids)
         described = cache(lambda: document([*OWN, *parts.operations()], metadata.version("headwater")))
-        own = OwnHandlers(log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team)
+        own = OwnHandlers(
+            log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team, tokens=self._tokens
+        )
         elsewhere = {part.name for part in parts.PARTS if not self._runs(part)}
         routes = [*own.routes(), *(_long(route) if route.operation.part in elsewhere else route for route in handlers.routes())]
         app = App(
