@@ -57,7 +57,7 @@ class TicketRequest(Request, frozen=True, kw_only=True):
             raise BadInput(f"{self.path!r:.60} is no address of a stream.", hint="Write such as /hyper-storage/feed/shop/catalogue~.")
 
 
-class Ticket(msgspec.Struct, frozen=True):
+class StreamTicket(msgspec.Struct, frozen=True):
     """Give it as the parameter `ticket`: /hyper-storage/feed/shop/catalogue~?ticket=TICKET."""
 
     ticket: str
@@ -174,7 +174,7 @@ TICKET = Operation(
     method="POST",
     path=ADDRESS,
     request=TicketRequest,
-    answer=Ticket,
+    answer=StreamTicket,
     statuses={201: "It is good from now on."},
     role=Role.READER,
     says="A ticket with which the stream of one address is opened without a token, as EventSource of a browser does.",
@@ -254,7 +254,7 @@ class OwnHandlers:
             raise beyond_prefixes()
         # A server without tokens asks for no ticket either: pages that give one are served as everybody is.
         ticket, until = ("none", None) if self._tokens is None else self._ticket(call, path, request.seconds)
-        return json_answer(Ticket(ticket, request.path, show_time(until)), 201)
+        return json_answer(StreamTicket(ticket, request.path, show_time(until)), 201)
 
     def _ticket(self, call: Call, path: bytes, seconds: int) -> tuple[str, int]:
         assert self._tokens is not None
