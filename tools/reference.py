@@ -10,6 +10,7 @@ from typing import Any
 
 from headwater import parts
 from headwater.client.collection_indexes import CollectionIndexes
+from headwater.client.collection_schema import CollectionSchema
 from headwater.client.collection_views import CollectionViews
 from headwater.client.document_resource import Resource
 from headwater.client.documents import Documents
@@ -41,6 +42,7 @@ DOORS: dict[str, type] = {
     "hw.documents": Documents,
     "a path of documents": Resource,
     "indexes of a collection": CollectionIndexes,
+    "schema of a collection": CollectionSchema,
     "views of documents": CollectionViews,
 }
 

@@ -801,6 +801,19 @@ class BlockingCollectionIndexes:
     def drop(self, index: str, *, dry_run: bool = False) -> None:
         """Drop an index. Errors: `UnknownIndex`."""
 
+class BlockingCollectionSchema:
+    """What the items of a collection must look like: `await shop.schema.put({"required": ["price"]})`. Errors: `BadPath`, `Unavailable`."""
+
+    def put(self, schema: Any, *, dry_run: bool = False) -> None:
+        """Give the collection a JSON Schema: from now on a write of an item that does not fit it is `UnfitBody`, which names the field.
+        Items that are there stay. Errors: `BadInput` for what is no schema, or has a keyword that is not known; `ViewModification`."""
+
+    def get(self) -> Any:
+        """The schema. Errors: `DocumentNotFound` where the collection has none."""
+
+    def delete(self, *, dry_run: bool = False) -> None:
+        """Take the schema away. Errors: `DocumentNotFound` where the collection has none."""
+
 class BlockingResource:
     """A document, a collection or an item: `shop = hw.documents["shop/catalogue~"]`, then `await shop.put("hat", {"price": 12})`.
 
@@ -813,6 +826,10 @@ class BlockingResource:
     @property
     def indexes(self) -> BlockingCollectionIndexes:
         """The indexes of a collection."""
+
+    @property
+    def schema(self) -> BlockingCollectionSchema:
+        """What the items of a collection must look like."""
 
     def __getitem__(self, item: str) -> BlockingResource:
         """An item of a collection, by its id. Does no I/O. Errors: `BadPath`, `BadInput`."""

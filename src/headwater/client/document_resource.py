@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.client.backend import Backend
 from headwater.client.collection_indexes import CollectionIndexes
+from headwater.client.collection_schema import CollectionSchema
 from headwater.client.document_value import (
     ANY_BODY,
     MISSING,
@@ -64,6 +65,11 @@ class Resource:
     def indexes(self) -> CollectionIndexes:
         """The indexes of a collection."""
         return CollectionIndexes(self._backend, self.path)
+
+    @property
+    def schema(self) -> CollectionSchema:
+        """What the items of a collection must look like."""
+        return CollectionSchema(self._backend, self.path)
 
     def __getitem__(self, item: str) -> Resource:
         """An item of a collection, by its id. Does no I/O. Errors: `BadPath`, `BadInput`."""

@@ -38,6 +38,7 @@ from headwater.documents.bodies import (
 from headwater.documents.follow_operations import CARE, FOLLOWING
 from headwater.documents.index_operations import INDEXING, VIEWS
 from headwater.documents.paging_query import filter_of_paging
+from headwater.documents.schema_operations import SCHEMAS
 from headwater.documents.settings import DOCUMENTS_SECTION
 from headwater.wire.operation import Operation, Role
 from headwater.wire.part import PartDefinition
@@ -155,7 +156,7 @@ CONTENT = (CONTENT_LIST, CONTENT_GET, CONTENT_PUT, CONTENT_PATCH, CONTENT_POST, 
 DOCUMENTS = PartDefinition(
     name="documents",
     door="documents",
-    operations=(*CONTENT, *INDEXING, *VIEWS, *FOLLOWING, *CARE),
+    operations=(*CONTENT, *INDEXING, *VIEWS, *SCHEMAS, *FOLLOWING, *CARE),
     performs="headwater.client.documents_performer:DocumentsPerformer",
     offers="headwater.client.documents:Documents",
     handlers="headwater.server.document_handlers:DocumentHandlers",

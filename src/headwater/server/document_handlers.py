@@ -29,6 +29,8 @@ from headwater.documents.operations import (
 )
 from headwater.documents.path import parse_path
 from headwater.documents.requests import ContentRequest, ContentWithBody, WriteBatch
+from headwater.documents.schema_operations import SCHEMA_PUT
+from headwater.documents.schema_requests import PutSchema
 from headwater.documents.write import Draft, Verb, WrittenDocument
 from headwater.server.call import ALLOW, Call, ClientGone
 from headwater.server.hot import HotAnswer, HotCall, HotReply
@@ -133,7 +135,7 @@ class DocumentHandlers:
         asked = msgspec.structs.replace(request, lines=lines)
         return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, asked, who=call.who))
 
-    # -- indexes and views ------------------------------------------------------------------------------------
+    # -- indexes, views and schemas ------------------------------------------------------------------------------------
 
     async def index_post(self, call: Call) -> ASGIApp:
         request: HyperStorageIndexPost = await call.request()
@@ -152,6 +154,12 @@ class DocumentHandlers:
         _one_document(call)
         asked = msgspec.structs.replace(request, new=read_new(await call.body(), ViewNew))
         return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, asked, who=call.who))
+
+    async def schema_put(self, call: Call) -> ASGIApp:
+        request: PutSchema = await call.request()
+        _one_document(call)
+        asked = msgspec.structs.replace(request, body=await call.body())
+        return self._handlers.answered(SCHEMA_PUT, call, await self._handlers.backend.perform(SCHEMA_PUT, asked, who=call.who))
 
     # -- changes ----------------------------------------------------------------------------------------------
 

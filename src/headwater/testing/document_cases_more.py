@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.testing.document_cases_ground import FEED, DocumentCasesGround, DocumentHouse, problem, told
+from headwater.testing.document_cases_ground import CONTENT, FEED, DocumentCasesGround, DocumentHouse, problem, told
 
 
 class DocumentMoreCases(DocumentCasesGround):
@@ -39,6 +39,29 @@ class DocumentMoreCases(DocumentCasesGround):
         revisions = [one["revision"] for one in house.feed(view)]
         assert revisions == list(range(1, len(revisions) + 1))
         assert house.ask("DELETE", f"/hyper-storage/views/{view}").status_code == 204
+
+    def test_items_that_do_not_fit_the_schema_are_refused(self, house: DocumentHouse, root: str) -> None:
+        path, schemas = f"{root}~", f"/hyper-storage/schemas/{root}~"
+        assert told(house.put(f"{path}/old", {"price": "free"})) == (201, 1)
+        assert house.ask("GET", schemas).status_code == 404
+        schema = {"required": ["price"], "properties": {"price": {"type": "number", "minimum": 0}, "tags": {"items": {"type": "string"}}}}
+        assert house.ask("PUT", schemas, schema).status_code == 201
+        assert house.ask("PUT", schemas, schema).status_code == 200
+        assert house.ask("GET", schemas).json() == {"path": path, "schema": schema}
+        assert problem(house.ask("PUT", schemas, {"tpye": "object"})) == (400, "bad-input")
+        assert told(house.put(f"{path}/hat", {"price": 12.50})) == (201, 2)
+        refused = house.put(f"{path}/hat", {"price": -1})
+        assert problem(refused) == (422, "unfit-body")
+        assert "/price of" in refused.json()["detail"]
+        assert problem(house.ask("PATCH", f"{CONTENT}/{path}/hat", {"tags": ["new", 1]})) == (422, "unfit-body")
+        assert problem(house.ask("PATCH", f"{CONTENT}/{path}/hat", {"price": None})) == (422, "unfit-body")
+        assert problem(house.ask("POST", f"{CONTENT}/{path}", {})) == (422, "unfit-body")
+        assert problem(house.ask("PATCH", f"{CONTENT}/{path}/old", {"name": "Old"})) == (422, "unfit-body")  # once it is changed
+        assert house.get(f"{path}/old").json() == {"id": "old", "price": "free"}
+        assert [one["revision"] for one in house.feed(path)] == [1, 2]
+        assert house.ask("DELETE", schemas).status_code == 204
+        assert house.ask("DELETE", schemas).status_code == 404
+        assert told(house.put(f"{path}/hat", {})) == (200, 3)
 
     def test_a_live_query_tells_what_enters_and_leaves(self, house: DocumentHouse, root: str) -> None:
         path = f"{root}~"
