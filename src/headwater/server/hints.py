@@ -15,6 +15,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.documents import follow_operations as document_changes
 from headwater.documents import index_operations as document_indexes
 from headwater.documents import operations as documents
+from headwater.documents import schema_operations as document_schemas
 from headwater.log import operations as log
 from headwater.pipeline import operations as pipeline
 from headwater.queue import dead_operations as queue_dead
@@ -67,7 +68,14 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (r"queue dead (?P<queue>\S+) retry (?P<id>\d+)", queue_dead.DEAD_RETRY, ""),
     (r"doc put (?P<path>\S+)(?: \S+)?", documents.CONTENT_PUT, ""),
     (r"doc post (?P<path>\S+)(?: \S+)?", documents.CONTENT_POST, ""),
+    (r"doc list", documents.CONTENT_LIST, ""),
+    (r"doc history (?P<path>\S+)", document_changes.HISTORY, ""),
     (r"doc status", document_changes.STATUS, ""),
+    (r"doc verify", document_changes.VERIFY, ""),
+    (r"doc rebuild", document_changes.REBUILD, ""),
+    (r"doc view list", document_indexes.VIEW_LIST, ""),
+    (r"doc schema show (?P<path>\S+)", document_schemas.SCHEMA_GET, ""),
+    (r"doc schema put (?P<path>\S+).*", document_schemas.SCHEMA_PUT, ""),
     (r"doc index list (?P<path>\S+)", document_indexes.INDEX_LIST, ""),
     (r"doc index create (?P<path>\S+) (?P<index>\S+).*", document_indexes.INDEX_PUT, ""),
     (r"doc index drop (?P<path>\S+) (?P<index>\S+)", document_indexes.INDEX_DELETE, ""),

@@ -24,6 +24,10 @@ HINTS = [
     ),
     ("`headwater pipeline remove shop`", "`DELETE /pipelines/shop`"),
     ("`headwater pipeline edit shop OFFSET`", "`PUT /pipelines/shop/edits/OFFSET`"),
+    ("Fold the store anew with `headwater doc rebuild`.", "Fold the store anew with `POST /hyper-storage/rebuild`."),
+    ("`headwater doc history shop~/hat`", "`GET /hyper-storage/history/shop~/hat`"),
+    ("`headwater doc view list`", "`GET /hyper-storage/views`"),
+    ("`headwater doc schema put shop~ '{...}'`", "`PUT /hyper-storage/schemas/shop~`"),
     ("Look at it with `headwater log check bank 0`.", "Look at it with `headwater log check bank 0`."),
     ("Give 1 or more.", "Give 1 or more."),
 ]
