@@ -15,6 +15,7 @@ from headwater.server.auth import OriginCheck, Tokens
 from headwater.server.call import ALLOW, CALLER, WHO, Call, ClientGone
 from headwater.server.caller import ANYBODY, OWNER, Caller, beyond_prefixes, is_job
 from headwater.server.hot import HotPath
+from headwater.server.path_rules import check_rules
 from headwater.server.problem import problem_answer
 from headwater.server.route import Address, Match, Route, Router
 from headwater.server.tickets import ADDRESS as TICKETS
@@ -130,6 +131,7 @@ class App:
         if ticket is not None and route.operation.kind != "stream":
             raise Forbidden("A ticket opens streams alone.", hint="Send a token: Authorization: Bearer TOKEN.")
         call.query = route.shape.read_query(query)
+        check_rules(scope[CALLER].rules, route.operation, call.path, call.query)
         return call
 
     async def _without(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,15 +14,19 @@ from urllib.parse import urlsplit
 import msgspec
 
 from headwater.core.clock import Clock, SystemClock
+from headwater.core.document_errors import BadPath
 from headwater.core.errors import BadConfig, Denied, Forbidden
+from headwater.documents.path import parse_path
 from headwater.server.caller import Caller, Prefix, segments_of
 from headwater.server.origins import AllowedOrigins
+from headwater.server.path_rules import ACTIONS, ADDRESSES, PathRules
 from headwater.server.tickets import ADDRESS, is_sealed, seal
 from headwater.wire.operation import Role
 
 _ROLES = {role.name.lower(): role for role in Role if role}
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+_WORDS = ("name", "prefix", *ACTIONS)
 _SHORTEST = 16  # characters: shorter tokens could be guessed over the network
 
 
@@ -45,7 +49,8 @@ class Tokens:
 
     @classmethod
     def load(cls, path: Path, *, clock: Clock | None = None) -> Tokens:
-        """Read lines of `role token [name=NAME] [prefix=/PATH …]`; skip empty lines and lines that begin with #.
+        """Read lines of `role token`, with `name=NAME`, `prefix=/ADDRESS`, `read=PATH`, `write=PATH` and `follow=PATH` behind them; skip
+        empty lines and lines that begin with #.
 
         Errors: `BadConfig` for a file that cannot be read or that others on the machine can read, and for a bad line (never showing it).
         """
@@ -186,7 +191,7 @@ def _read(path: Path) -> dict[bytes, Caller]:
 
 
 def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Caller]:
-    if len(words) < 2 or words[0] not in _ROLES or not all(word.startswith(("name=", "prefix=")) for word in words[2:]):
+    if len(words) < 2 or words[0] not in _ROLES or not all(word.partition("=")[0] in _WORDS and "=" in word for word in words[2:]):
         raise BadConfig(
             f"{path}:{number}: not a role and a token.",
             hint=f"Write such as: reader TOKEN, or: reader TOKEN name=shop prefix=/log/orders. The roles are {', '.join(_ROLES)}.",
@@ -207,7 +212,21 @@ def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Caller]:
             f"{path}:{number}: a token has one name, of up to 64 letters, digits, '.', '_', '@' and '-'.", hint="Write such as: name=shop"
         )
     prefixes = tuple(_prefix(path, number, word.removeprefix("prefix=")) for word in words[2:] if word.startswith("prefix="))
-    return _digest(words[1]), Caller(_ROLES[words[0]], "".join(names), prefixes)
+    given = [word.partition("=") for word in words[2:]]
+    paths = {action: tuple(_ruled(path, number, text) for name, _, text in given if name == action) for action in ACTIONS}
+    rules = PathRules(**paths) if any(paths.values()) else None
+    if rules is not None and not prefixes:
+        prefixes = (ADDRESSES,)  # the log has the same documents under other addresses
+    return _digest(words[1]), Caller(_ROLES[words[0]], "".join(names), prefixes, rules)
+
+
+def _ruled(path: Path, number: int, written: str) -> str:
+    """The path of a rule."""
+    ruled = written.removesuffix("/")
+    try:
+        return parse_path(ruled).text
+    except BadPath as error:
+        raise BadConfig(f"{path}:{number}: {error.message}", hint="Write a path of documents such as: read=shop/catalogue~") from None
 
 
 def _prefix(path: Path, number: int, written: str) -> Prefix:

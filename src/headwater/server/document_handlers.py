@@ -132,6 +132,9 @@ class DocumentHandlers:
             raise BadType("A batch is lines.", hint="Add the header Content-Type: application/x-ndjson")
         body = await call.body()
         lines = await asyncio.to_thread(read_batch, body) if len(body) > _LARGE else read_batch(body)
+        if call.caller.rules is not None:
+            for line in lines:
+                call.caller.rules.check("write", line.path)
         asked = msgspec.structs.replace(request, lines=lines)
         return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, asked, who=call.who))
 
