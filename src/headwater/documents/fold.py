@@ -150,6 +150,9 @@ class DocumentFold:
         self.life = life
         self.rows.clear()
         self.index_rows.clear()
+        # A collection is deleted with its indexes: their rows are removed in the background, and nobody reads them meanwhile.
+        self.indexes = {number: _deleting(index) for number, index in self.indexes.items()}
+        self._kept = []
 
     def _add_row(self, change: ResourceChange, offset: int, time: int) -> None:
         item, rows = change.item, self.rows
@@ -211,6 +214,13 @@ def keys_of_item(definitions: Sequence[IndexDefinition], item: str, body: bytes)
         return []
     keys = [(definition.number, index_keys(definition).key(item, values)) for definition in definitions]
     return [(number, key) for number, key in keys if key is not None]
+
+
+def _deleting(index: StoredIndex) -> StoredIndex:
+    definition = index.definition
+    if definition.state == "deleting":
+        return index
+    return msgspec.structs.replace(index, definition=msgspec.structs.replace(definition, state="deleting"))
 
 
 def _kept(indexes: Mapping[int, StoredIndex]) -> list[IndexDefinition]:

@@ -141,6 +141,8 @@ class OpenDocuments:
         written = cast(WrittenDocument, await self._called(draft.path.uri, read))
         if draft.ttl is not None:
             self._expires(written.partition, draft.ttl)
+        if draft.verb == "delete" and draft.path.is_collection:
+            await self._drop_indexes(written.partition, draft.path.uri)
         return written
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
@@ -150,7 +152,20 @@ class OpenDocuments:
         written = cast("tuple[WrittenDocument, ...]", await self._called(batch.uri, read))
         if lives := [draft.ttl for draft in batch.drafts if draft.ttl is not None]:
             self._expires(written[0].partition, min(lives))
+        if any(draft.verb == "delete" and draft.path.is_collection for draft in batch.drafts):
+            await self._drop_indexes(written[0].partition, batch.uri)
         return written
+
+    async def _drop_indexes(self, number: int, uri: str) -> None:
+        """Tell of the indexes that were deleted with their collection."""
+
+        def look() -> list[int]:
+            with self.view(uri) as view:
+                return [index.number for index in view.indexes(uri) if index.state == "deleting"]
+
+        for index in await asyncio.to_thread(look) if self.dropping else ():
+            for told in self.dropping:
+                told(number, uri, index)
 
     def _expires(self, number: int, ttl: int) -> None:
         for told in self.expiring:

@@ -12,6 +12,7 @@ from headwater.documents.change import ChangeRecord, IndexDefinition, SortField
 from headwater.documents.chores import DocumentChores
 from headwater.documents.open_documents import TOPIC, OpenDocuments
 from headwater.documents.settings import DocumentSettings
+from headwater.documents.write import BatchDraft
 from headwater.testing.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +45,26 @@ async def test_deleted_collections_and_indexes_leave_nothing(tmp_path: Path) -> 
         await chores.look(0)
         assert store.purge(100) == 0
         await chores.stop()
+        await chores.stop()
+
+
+async def test_indexes_that_go_with_their_collection_leave_nothing(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with documents_in(tmp_path, settings=ONE, clock=clock) as documents:
+        chores = DocumentChores(documents, settings=ONE, clock=clock, timers=Timers(clock))
+        chores.start()
+        for again in range(2):  # the second time by a batch, which writes the collection anew at once
+            await indexed(documents)
+            await chores.look(0)
+            if again:
+                await documents.write_batch(BatchDraft(uri="c~", drafts=(draft("delete", "c~"), draft("put", "c~/1", {}))))
+            else:
+                await documents.write(draft("delete", "c~"))
+            with documents.view("c~") as view:
+                assert [index.state for index in view.indexes("c~")] == ["deleting"]
+            await chores.look(0)
+            with documents.view("c~") as view:
+                assert view.indexes("c~") == []
         await chores.stop()
 
 
