@@ -21,6 +21,7 @@ _ALSO = (
     "headwater.client.collection_schema",
     "headwater.client.document_resource",
     "headwater.client.collection_views",
+    "headwater.client.index_templates",
     "headwater.client.journal",
     "headwater.client.journal_snapshots",
     "headwater.client.named_projection",

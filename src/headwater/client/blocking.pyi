@@ -38,6 +38,7 @@ from headwater.documents.answers import (
     TransactionState,
 )
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
+from headwater.documents.template_requests import ShownTemplate
 from headwater.documents.write import PatchKind
 from headwater.journal import care_requests as care
 from headwater.journal import projection_requests as asked
@@ -740,6 +741,10 @@ class BlockingDocuments:
     def views(self) -> BlockingCollectionViews:
         """Collections that mirror documents and items."""
 
+    @property
+    def templates(self) -> BlockingIndexTemplates:
+        """Indexes of every collection whose path fits."""
+
     def __getitem__(self, path: str) -> BlockingResource:
         """A document, a collection (its path ends with ~) or an item. Does no I/O. Errors: `BadPath`."""
 
@@ -931,6 +936,24 @@ class BlockingCollectionViews:
 
     def delete(self, path: str, *, dry_run: bool = False) -> None:
         """End a view, and delete its items. Errors: `DocumentNotFound`."""
+
+class BlockingIndexTemplates:
+    """Indexes of every collection whose path fits: `await hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
+
+    def put(
+        self, index: str, template: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+    ) -> ShownTemplate:
+        """Give every collection whose path fits this index, those that are there and those that come. In `template` * stands for any
+        characters but a slash. The rest as of `collection.indexes.create`. Errors: `AlreadyExists`, `BadFilter`."""
+
+    def list(self) -> Sequence[ShownTemplate]:
+        """Every template, by id."""
+
+    def get(self, index: str) -> ShownTemplate:
+        """A template. Errors: `UnknownIndex`."""
+
+    def delete(self, index: str, *, dry_run: bool = False) -> None:
+        """Take a template away; the indexes that it made stay. Errors: `UnknownIndex`."""
 
 class BlockingJournal:
     """The events of one entity, numbered from 1. The first Append creates it.

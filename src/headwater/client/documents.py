@@ -8,6 +8,7 @@ from headwater.client.backend import Backend
 from headwater.client.collection_views import CollectionViews
 from headwater.client.document_resource import Resource, followed
 from headwater.client.document_value import BatchWrite, DocumentChange, batch_line, decoded
+from headwater.client.index_templates import IndexTemplates
 from headwater.core.errors import BadInput, HeadwaterError
 from headwater.documents import follow_operations as follow_ask
 from headwater.documents import follow_requests as follow
@@ -35,6 +36,11 @@ class Documents:
     def views(self) -> CollectionViews:
         """Collections that mirror documents and items."""
         return CollectionViews(self._backend)
+
+    @property
+    def templates(self) -> IndexTemplates:
+        """Indexes of every collection whose path fits."""
+        return IndexTemplates(self._backend)
 
     def __getitem__(self, path: str) -> Resource:
         """A document, a collection (its path ends with ~) or an item. Does no I/O. Errors: `BadPath`."""

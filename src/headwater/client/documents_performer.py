@@ -18,6 +18,7 @@ from headwater.client.document_indexing import DocumentIndexing
 from headwater.client.document_loops import DocumentLoops
 from headwater.client.document_reads import DocumentReads
 from headwater.client.document_schemas import DocumentSchemas
+from headwater.client.document_templates import DocumentTemplates
 from headwater.client.document_viewing import DocumentViewing
 from headwater.client.local import LocalLog
 from headwater.cluster import OwnedPartition, Ownership
@@ -39,6 +40,7 @@ from headwater.documents.schema_operations import SCHEMAS
 from headwater.documents.settings import DOCUMENTS_SECTION
 from headwater.documents.store import DocumentStores
 from headwater.documents.store_address import open_stores
+from headwater.documents.template_operations import TEMPLATING
 from headwater.documents.write import BatchDraft, Draft, WrittenDocument
 from headwater.log import Log
 from headwater.wire import json
@@ -110,6 +112,7 @@ class DocumentsPerformer:
         self.indexing = DocumentIndexing(self.opened, clock=self.clock, ids=ids)
         self.follow = DocumentChanges(self.opened, clock=self.clock)
         self.viewing = DocumentViewing(self.opened, self.follow.feeds)
+        self.templates = DocumentTemplates(self.opened, lambda: self.indexing.templates)
         self.schemas = DocumentSchemas(self.opened)
         self.care = DocumentCare(self.opened, self.settings.store.engine, self._owner_of)
         self.metrics = DocumentMetrics()
@@ -121,6 +124,7 @@ class DocumentsPerformer:
         helpers = (
             (VIEWS, self.viewing),
             (INDEXING, self.indexing),
+            (TEMPLATING, self.templates),
             (SCHEMAS, self.schemas),
             (CARE, self.care),
             (FOLLOWING, self.follow),
@@ -167,7 +171,14 @@ class DocumentsPerformer:
         documents, log = await self.opened(), await self._log.open()
         if self._loops is None:
             folder = self._data(log) / "store" / "documents" / "recovery"
-            self._loops = DocumentLoops(documents, lambda: self._ownership(log), folder=folder, clock=self.clock, metrics=self.metrics)
+            self._loops = DocumentLoops(
+                documents,
+                lambda: self._ownership(log),
+                templates=self.indexing.templates,
+                folder=folder,
+                clock=self.clock,
+                metrics=self.metrics,
+            )
             self.metrics.read = documents.status
             self._loops.start()
             await self.viewing.start()

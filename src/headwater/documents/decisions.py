@@ -63,6 +63,8 @@ class DecidedWrite(NamedTuple):
     change: ResourceChange
     generation: int
     last_id: str = ""
+    begins: bool = False
+    """Whether a collection begins with it: there was none, or it was deleted."""
 
 
 class Decided(NamedTuple):
@@ -179,7 +181,7 @@ def _put(
         expires=expires,
         obsolete=_obsolete(state, path, row, value),
     )
-    return DecidedWrite(path, change, _generation(head))
+    return DecidedWrite(path, change, _generation(head), begins=bool(path.item) and (head is None or head.deleted))
 
 
 def _patched(state: DocumentState, read: ReadDraft, head: DocumentHead | None, row: DocumentRow, moment: Moment) -> DecidedWrite:

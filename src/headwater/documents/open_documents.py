@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -84,6 +84,8 @@ class OpenDocuments:
         """Told of each write with a time to live: its partition, and the date in ms."""
         self.dropping: list[Callable[[int, str, int], None]] = []
         """Told of each index that is being deleted: its partition, collection and number."""
+        self.beginning: list[Callable[[str], None]] = []
+        """Told of each collection that begins."""
 
     # -- the topic --------------------------------------------------------------------------------------------
 
@@ -139,10 +141,7 @@ class OpenDocuments:
         else:
             read = await asyncio.to_thread(read_draft, draft, limit=limit)
         written = cast(WrittenDocument, await self._called(draft.path.uri, read))
-        if draft.ttl is not None:
-            self._expires(written.partition, draft.ttl)
-        if draft.verb == "delete" and draft.path.is_collection:
-            await self._drop_indexes(written.partition, draft.path.uri)
+        await self._tell((written,), (draft,))
         return written
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
@@ -150,26 +149,27 @@ class OpenDocuments:
         limit = int(self.settings.max_body)
         read = await asyncio.to_thread(read_batch, batch, limit=limit)
         written = cast("tuple[WrittenDocument, ...]", await self._called(batch.uri, read))
-        if lives := [draft.ttl for draft in batch.drafts if draft.ttl is not None]:
-            self._expires(written[0].partition, min(lives))
-        if any(draft.verb == "delete" and draft.path.is_collection for draft in batch.drafts):
-            await self._drop_indexes(written[0].partition, batch.uri)
+        await self._tell(written, batch.drafts)
         return written
 
-    async def _drop_indexes(self, number: int, uri: str) -> None:
-        """Tell of the indexes that were deleted with their collection."""
+    async def _tell(self, written: Sequence[WrittenDocument], drafts: Sequence[Draft]) -> None:
+        """Tell the loops of this process what follows from writes to one document or collection."""
+        number, uri = written[0].partition, drafts[0].path.uri
+        if lives := [draft.ttl for draft in drafts if draft.ttl is not None]:
+            for expires in self.expiring:
+                expires(number, self.clock.now_ms() + min(lives))
+        if any(one.begins for one in written):
+            for begins in self.beginning:
+                begins(uri)
+        if self.dropping and any(draft.verb == "delete" and draft.path.is_collection for draft in drafts):
+            for index in await asyncio.to_thread(self._deleting, uri):
+                for drops in self.dropping:
+                    drops(number, uri, index)
 
-        def look() -> list[int]:
-            with self.view(uri) as view:
-                return [index.number for index in view.indexes(uri) if index.state == "deleting"]
-
-        for index in await asyncio.to_thread(look) if self.dropping else ():
-            for told in self.dropping:
-                told(number, uri, index)
-
-    def _expires(self, number: int, ttl: int) -> None:
-        for told in self.expiring:
-            told(number, self.clock.now_ms() + ttl)
+    def _deleting(self, uri: str) -> list[int]:
+        """The indexes that were deleted with their collection, by number."""
+        with self.view(uri) as view:
+            return [index.number for index in view.indexes(uri) if index.state == "deleting"]
 
     async def change(self, uri: str, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
         """Make another call of the partition of a document or collection; None: it changed nothing. Errors: as `write`."""

@@ -40,6 +40,7 @@ from headwater.documents.index_operations import INDEXING, VIEWS
 from headwater.documents.paging_query import filter_of_paging
 from headwater.documents.schema_operations import SCHEMAS
 from headwater.documents.settings import DOCUMENTS_SECTION
+from headwater.documents.template_operations import TEMPLATING
 from headwater.wire.operation import Operation, Role
 from headwater.wire.part import PartDefinition
 
@@ -156,7 +157,7 @@ CONTENT = (CONTENT_LIST, CONTENT_GET, CONTENT_PUT, CONTENT_PATCH, CONTENT_POST, 
 DOCUMENTS = PartDefinition(
     name="documents",
     door="documents",
-    operations=(*CONTENT, *INDEXING, *VIEWS, *SCHEMAS, *FOLLOWING, *CARE),
+    operations=(*CONTENT, *INDEXING, *TEMPLATING, *VIEWS, *SCHEMAS, *FOLLOWING, *CARE),
     performs="headwater.client.documents_performer:DocumentsPerformer",
     offers="headwater.client.documents:Documents",
     handlers="headwater.server.document_handlers:DocumentHandlers",

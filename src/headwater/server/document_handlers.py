@@ -31,6 +31,8 @@ from headwater.documents.path import parse_path
 from headwater.documents.requests import ContentRequest, ContentWithBody, WriteBatch
 from headwater.documents.schema_operations import SCHEMA_PUT
 from headwater.documents.schema_requests import PutSchema
+from headwater.documents.template_operations import TEMPLATE_PUT
+from headwater.documents.template_requests import PutTemplate, TemplateNew
 from headwater.documents.write import Draft, Verb, WrittenDocument
 from headwater.server.call import ALLOW, Call, ClientGone
 from headwater.server.hot import HotAnswer, HotCall, HotReply
@@ -138,7 +140,7 @@ class DocumentHandlers:
         asked = msgspec.structs.replace(request, lines=lines)
         return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, asked, who=call.who))
 
-    # -- indexes, views and schemas ------------------------------------------------------------------------------------
+    # -- indexes, templates, views and schemas ------------------------------------------------------------------------------------
 
     async def index_post(self, call: Call) -> ASGIApp:
         request: HyperStorageIndexPost = await call.request()
@@ -157,6 +159,12 @@ class DocumentHandlers:
         _one_document(call)
         asked = msgspec.structs.replace(request, new=read_new(await call.body(), ViewNew))
         return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, asked, who=call.who))
+
+    async def template_put(self, call: Call) -> ASGIApp:
+        request: PutTemplate = await call.request()
+        _one_document(call)
+        asked = msgspec.structs.replace(request, new=read_new(await call.body(), TemplateNew))
+        return self._handlers.answered(TEMPLATE_PUT, call, await self._handlers.backend.perform(TEMPLATE_PUT, asked, who=call.who))
 
     async def schema_put(self, call: Call) -> ASGIApp:
         request: PutSchema = await call.request()

@@ -16,6 +16,7 @@ from headwater.documents import follow_operations as document_changes
 from headwater.documents import index_operations as document_indexes
 from headwater.documents import operations as documents
 from headwater.documents import schema_operations as document_schemas
+from headwater.documents import template_operations as document_templates
 from headwater.log import operations as log
 from headwater.pipeline import operations as pipeline
 from headwater.queue import dead_operations as queue_dead
@@ -73,6 +74,8 @@ _REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
     (r"doc status", document_changes.STATUS, ""),
     (r"doc verify", document_changes.VERIFY, ""),
     (r"doc rebuild", document_changes.REBUILD, ""),
+    (r"doc template list", document_templates.TEMPLATE_LIST, ""),
+    (r"doc template delete (?P<index>\S+)", document_templates.TEMPLATE_DELETE, ""),
     (r"doc view list", document_indexes.VIEW_LIST, ""),
     (r"doc schema show (?P<path>\S+)", document_schemas.SCHEMA_GET, ""),
     (r"doc schema put (?P<path>\S+).*", document_schemas.SCHEMA_PUT, ""),

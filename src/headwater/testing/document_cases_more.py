@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.testing.document_cases_ground import CONTENT, FEED, DocumentCasesGround, DocumentHouse, problem, told
+from headwater.testing.document_cases_ground import CONTENT, FEED, INDEXES, DocumentCasesGround, DocumentHouse, problem, told
 
 
 class DocumentMoreCases(DocumentCasesGround):
@@ -39,6 +39,25 @@ class DocumentMoreCases(DocumentCasesGround):
         revisions = [one["revision"] for one in house.feed(view)]
         assert revisions == list(range(1, len(revisions) + 1))
         assert house.ask("DELETE", f"/hyper-storage/views/{view}").status_code == 204
+
+    def test_collections_get_the_indexes_of_their_templates(self, house: DocumentHouse, root: str) -> None:
+        templates, id = "/hyper-storage/template-indexes", f"by-price-{root}"
+        house.put(f"{root}/old~/1", {"price": 2})
+        new = {"templateUri": f"{root}/*~", "sortBy": [{"fieldName": "price", "fieldType": "decimal"}]}
+        assert house.ask("PUT", f"{templates}/{id}", new).status_code == 201
+        assert house.ask("PUT", f"{templates}/{id}", new).status_code == 200
+        assert problem(house.ask("PUT", f"{templates}/{id}", {**new, "templateUri": "*~"})) == (409, "already-exists")
+        assert problem(house.ask("PUT", f"{templates}/{id}", {**new, "templateUri": "no"})) == (400, "bad-input")
+        shown = house.ask("GET", f"{templates}/{id}").json()
+        assert (shown["indexId"], shown["templateUri"]) == (id, f"{root}/*~")
+        assert shown in house.ask("GET", templates).json()["items"]
+        house.put(f"{root}/new~/1", {"price": 1})
+        for path in (f"{root}/old~", f"{root}/new~"):
+            house.until(lambda path=path: house.ask("GET", f"{INDEXES}/{path}/{id}").json().get("status") == "ready")
+            assert house.get(path, "sort=price&explain=1").json()["explain"]["index"] == id
+        assert house.ask("DELETE", f"{templates}/{id}").status_code == 204
+        assert problem(house.ask("DELETE", f"{templates}/{id}")) == (404, "index-not-found")
+        assert house.ask("GET", f"{INDEXES}/{root}/new~/{id}").status_code == 200  # it stays
 
     def test_items_that_do_not_fit_the_schema_are_refused(self, house: DocumentHouse, root: str) -> None:
         path, schemas = f"{root}~", f"/hyper-storage/schemas/{root}~"
