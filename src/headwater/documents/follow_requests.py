@@ -15,7 +15,10 @@ class FollowContent(ContentRequest, frozen=True, kw_only=True):
     """Which changes."""
 
     path: Annotated[
-        str, described("A document, a collection or an item; or a prefix that ends with /: everything below it.", segments="rest")
+        str,
+        described(
+            "A document, a collection or an item; or a prefix that ends with /: everything below it, / alone is all.", segments="rest"
+        ),
     ]
     after: Annotated[str | None, described("The id of the last change that was seen; left out: only what comes.")] = None
     last_event: Annotated[str | None, placed("header", "As `after`, which outranks it.", name="Last-Event-ID")] = None
@@ -23,7 +26,8 @@ class FollowContent(ContentRequest, frozen=True, kw_only=True):
     filter: Annotated[str | None, described("Only items that fulfil it: what enters, changes and leaves.")] = None
 
     def check(self) -> None:
-        parse_path(self.path.removesuffix("/"))
+        if self.path != "/":
+            parse_path(self.path.removesuffix("/"))
 
     @property
     def is_prefix(self) -> bool:

@@ -70,6 +70,14 @@ class DocumentChangeCases(DocumentCasesGround):
             changes += found
         assert sorted((one["method"], one["path"]) for one in changes) == [("feed:delete", f"{root}/a"), ("feed:put", f"{root}/d~/2")]
 
+    def test_a_feed_of_everything(self, house: DocumentHouse, root: str) -> None:
+        events = house.events(f"{FEED}//?snapshot=1", "snapshot:end")
+        position = events[-1]["id"]
+        house.put(f"{root}/a", 1)
+        house.put(f"{root}-other~/b", {})
+        lines = house.ask("GET", f"{FEED}//?after={position}").text.splitlines()
+        assert {msgspec.json.decode(line)["path"] for line in lines} >= {f"{root}/a", f"{root}-other~/b"}
+
     def test_a_snapshot_and_then_what_follows(self, house: DocumentHouse, root: str) -> None:
         path = f"{root}~"
         house.fill(path, {"id": "a"}, {"id": "b"})
