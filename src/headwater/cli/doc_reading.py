@@ -145,7 +145,8 @@ def history(
 @command(example="headwater doc feed shop/catalogue~ --snapshot")
 def feed(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A document, a collection, an item, or a prefix that ends with /; / is all.", show_default=False)
+        str,
+        typer.Argument(metavar="PATH", help="A document, collection or item, or a prefix that ends with /; / is all.", show_default=False),
     ],
     at: At,
     after: Annotated[

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from headwater.client.backend import Backend
 from headwater.client.collection_views import CollectionViews
-from headwater.client.document_resource import Resource, followed
+from headwater.client.document_resource import Resource, feed_request, followed
 from headwater.client.document_value import BatchWrite, DocumentChange, batch_line, decoded
 from headwater.client.index_templates import IndexTemplates
 from headwater.core.errors import BadInput, HeadwaterError
@@ -74,7 +74,7 @@ class Documents:
             raise BadInput(
                 f"{prefix!r:.60} is no prefix of paths.", hint='End it with a slash, or follow one path: hw.documents["a"].feed().'
             )
-        async for change in followed(self._backend, follow.PollContent(path=prefix, after=after, snapshot="1" if snapshot else None)):
+        async for change in followed(self._backend, feed_request(prefix, after, snapshot=snapshot)):
             yield change
 
     async def transactions(
