@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
+from headwater.core.errors import BadInput
 from headwater.documents.answers import TransactionState
 from headwater.documents.etag import condition_of
 from headwater.documents.path import parse_path
@@ -85,6 +86,10 @@ class ListTransactions(Request, frozen=True, kw_only=True):
     def check(self) -> None:
         if self.path is not None:
             parse_path(self.path)
+        if self.state is not None and self.state not in get_args(TransactionState):
+            raise BadInput(
+                f"{self.state!r:.40} is no state of a transaction.", hint=f"It is one of {', '.join(get_args(TransactionState))}."
+            )
 
     @property
     def pending(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,21 @@ async def test_a_snapshot_comes_first(shop: Resource) -> None:
         ("snapshot", "put", "shop/catalogue~/b", 2),
         ("snapshot:end", None, "shop/catalogue~", 2),
     ]
+
+
+@pytest.mark.parametrize("body", [{"a": float("nan")}, [float("inf")], {"a": [{"b": Decimal("NaN")}]}, object(), {"a": object()}])
+async def test_what_json_cannot_hold_is_refused(shop: Resource, body: Any) -> None:
+    for write in (shop.put("hat", body), shop.patch("hat", body), shop.post(body)):
+        with pytest.raises(BadInput):
+            await write
+    with pytest.raises(BadInput):
+        await shop.batch([("put", "shop/catalogue~/hat", body)])
+    await shop.put("hat", {"a": None, "b": "null", "c": Decimal("1.10"), "d": msgspec.Raw(b"null")})
+
+
+async def test_a_state_that_no_transaction_has_is_refused(documents: Documents) -> None:
+    with pytest.raises(BadInput, match="zz"):
+        await documents.transactions(state="zz")  # type: ignore[arg-type]
 
 
 async def test_whoever_dies_within_a_snapshot_begins_it_anew(documents: Documents, shop: Resource) -> None:
