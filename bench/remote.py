@@ -25,10 +25,10 @@ from bench import mark
 from bench.case import Case, Sample, Side, Skipped
 from bench.place import TOPIC, Place, records
 from bench.sizes import Sizes
-from headwater.client.http_pool import connect_unix
 from headwater.client.log import AsyncLog
 from headwater.client.remote import remote_log
 from headwater.core.clock import SystemClock
+from headwater.core.unix_socket import connect_unix
 from headwater.server.spawned import SpawnedServer
 
 _MEMORY = Path("/dev/shm")  # a disk whose sync costs nothing: what is left is our own

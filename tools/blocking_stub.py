@@ -44,6 +44,9 @@ def text() -> str:
     trees = {module: ast.parse(inspect.getsource(module)) for module in modules if module is not None}
     classes = [node for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)]
     names = {node.name for node in classes if _awaits(node)}
+    names |= {
+        node.name for node in classes if _is_named_tuple(node) and names & {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    }
     plain = {node.name for node in classes} - names
     lines = [_HEAD, "from __future__ import annotations\n", *_imports(trees.values()), ""]
     for tree in trees.values():
@@ -75,6 +78,10 @@ def _awaits(node: ast.ClassDef) -> bool:
     return any(isinstance(one, ast.AsyncFunctionDef) for one in node.body)
 
 
+def _is_named_tuple(node: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == "NamedTuple" for base in node.bases)
+
+
 class _Blocking(ast.NodeTransformer):
     """A class of the door as it is for plain code."""
 
@@ -83,7 +90,7 @@ class _Blocking(ast.NodeTransformer):
         self._names, self._plain = names, plain
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        body: list[ast.stmt] = [one for one in node.body[:1] if isinstance(one, ast.Expr)]
+        body: list[ast.stmt] = _said(node)
         for one in node.body:
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
                 if one.name == "__init__":
@@ -92,13 +99,14 @@ class _Blocking(ast.NodeTransformer):
                     body.append(self._method(one))
                 elif one.name == "__aenter__":
                     body += ast.parse(_WITH).body
-        bases = [base for base in node.bases if isinstance(base, ast.Name) and base.id in self._plain]
+            elif isinstance(one, ast.AnnAssign) and _is_named_tuple(node):
+                body.append(self.visit(one))
+        bases = [base for base in node.bases if isinstance(base, ast.Name) and base.id in {*self._plain, "NamedTuple"}]
         return ast.ClassDef(name=self._named(node.name), bases=list(bases), keywords=[], body=body, decorator_list=[])
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
-        said: list[ast.stmt] = [one for one in node.body[:1] if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
         decorators = [one for one in node.decorator_list if isinstance(one, ast.Name) and one.id != "abstractmethod"]
-        body: list[ast.stmt] = said or [ast.Expr(ast.Constant(...))]
+        body: list[ast.stmt] = _said(node) or [ast.Expr(ast.Constant(...))]
         return ast.FunctionDef(
             name={"aclose": "close", "__aiter__": "__iter__"}.get(node.name, node.name),
             args=self.visit(node.args),
@@ -118,6 +126,14 @@ class _Blocking(ast.NodeTransformer):
 
     def _named(self, name: str) -> str:
         return f"Blocking{name.removeprefix('Async')}" if name in self._names else name
+
+
+def _said(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    """The docstring, for plain code; nothing where there is none."""
+    found = node.body[0]
+    if not isinstance(found, ast.Expr) or not isinstance(found.value, ast.Constant) or not isinstance(found.value.value, str):
+        return []
+    return [ast.Expr(ast.Constant(blocking.blocking_text(found.value.value)))]
 
 
 def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bench.case import Case, Skipped
 from bench.documents.beside import beside
 from bench.documents.followers import followers
+from bench.documents.owner import owner
 from bench.documents.pages import pages
 from bench.documents.verbs import verbs
 from bench.place import Place
@@ -16,10 +17,7 @@ from bench.sizes import Sizes
 def documents(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     """By HTTP; beside another store; pages and indexes in one process; then feeds."""
     yield from verbs(place, sizes)
-    yield Skipped(
-        "documents, the owner's share of a PUT",
-        "one worker serves all documents, and the others forward whole requests to it: the owner's share is all of it",
-    )
+    yield from owner(place, sizes)
     yield from beside(place, sizes)
     yield from pages(place, sizes)
     yield from followers(place, sizes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -35,14 +37,30 @@ def request(method: str, path: str, body: bytes = b"", *, headers: str = "") -> 
 
 
 def connected(url: str) -> socket.socket:
-    """A connection to a server, which sends at once. Errors: `Unavailable`."""
+    """A connection to a server, which sends at once. `url`: or the path of a Unix socket. Errors: `Unavailable`."""
     address = urlsplit(url)
     try:
+        if not address.scheme:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(_PATIENCE)
+            with _short(Path(url)) as short:  # an address holds 107 bytes
+                connection.connect(short)
+            return connection
         connection = socket.create_connection((address.hostname, address.port), timeout=_PATIENCE)
     except OSError as problem:
         raise Unavailable(f"{url} does not answer: {problem}", hint="See whether the server has ended.") from problem
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
+
+
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A short address of a Unix socket."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def answered(connection: socket.socket, asked: bytes) -> Answer:

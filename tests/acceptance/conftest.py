@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 from forked_program import ForkedProgram
+from tests.until import LONGEST_S
 
 from headwater.server.spawned import SpawnedServer
 
@@ -24,3 +27,11 @@ def _forked_servers(forked_program: ForkedProgram) -> Iterator[None]:
     usual, SpawnedServer.popen = SpawnedServer.popen, forked_program.popen
     yield
     SpawnedServer.popen = usual
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patient_clients() -> None:
+    """The client's own 5 s are no measure: a disk that stands still on a busy machine takes longer."""
+    usual = inspect.signature(httpx2.get).parameters["timeout"].default
+    for name in ("connect", "read", "write", "pool"):
+        setattr(usual, name, LONGEST_S)

@@ -109,7 +109,7 @@ def ended(running: subprocess.Popen[str], *, by: Sequence[int] = ()) -> Ran:
     """Send signals, wait for the end."""
     for number in by:
         running.send_signal(number)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=240)
     return Ran(running.returncode, out, err)
 
 

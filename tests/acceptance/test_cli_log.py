@@ -187,7 +187,7 @@ def test_a_reader_that_has_had_enough_is_no_error(headwater: Program) -> None:
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(60) == 0
+    assert process.wait(240) == 0
 
 
 # -- bad input: its exit code, its code, and a hint, and nothing has changed ------------------------------------

@@ -27,14 +27,14 @@ code = run({words!r})
 print("loaded", [name for name in {HEAVY!r} if name in sys.modules])
 sys.exit(code)
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "loaded []"
 
 
 def test_importing_the_library_imports_nothing_heavy() -> None:
     script = f"import sys, headwater; print([name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=240)
     assert done.stdout == "[]\n"
 
 
@@ -67,7 +67,7 @@ def test_python_dash_m_is_the_same_program(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert done.returncode == 3
     assert json.loads(done.stderr)["code"] == "not-found"
@@ -83,7 +83,7 @@ sys.argv = ["headwater", "version", "--json"]
 main()
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=240
     )
     assert (done.returncode, done.stdout) == (1, "")
     problem = json.loads(done.stderr)

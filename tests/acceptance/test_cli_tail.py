@@ -39,7 +39,7 @@ def line(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     return process.returncode, out, err
 
 

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
+from free_port import free_port
 
 import headwater
 from headwater.core.config import load
@@ -250,7 +250,7 @@ def test_arguments_of_another_type_are_bad_input(named: dict[str, Any], address:
     assert no.value.hint
 
 
-@pytest.mark.parametrize("where", ["", 7, b"data", ["data"]])
+@pytest.mark.parametrize("where", ["", 7, b"data", ["data"], "da\0ta"])
 def test_what_names_no_directory_is_refused(where: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput, match="names no directory"), headwater.open_blocking(where, create=True):
@@ -259,12 +259,21 @@ def test_what_names_no_directory_is_refused(where: Any, tmp_path: Path, monkeypa
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("address", ["kafka://a:9092", "htp://127.0.0.1:8420", "s3://bucket/data"])
+@pytest.mark.parametrize(
+    "address", ["kafka://a:9092", "htp://127.0.0.1:8420", "s3://bucket/data", "localhost:8420", "http:/localhost:8420"]
+)
 async def test_another_kind_of_address_is_no_directory(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput, match="neither a directory nor"):
         await headwater.open(address, create=True).__aenter__()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_an_address_in_capitals_is_one() -> None:
+    async with headwater.open("HTTP://127.0.0.1:1") as hw:
+        with pytest.raises(Unreachable, match="headwater serve"):
+            await hw.log.topics()
 
 
 @pytest.mark.anyio
@@ -285,6 +294,7 @@ async def test_what_is_no_record_is_told_with_what_to_write(where: str) -> None:
         ([Record(b"k", b"v"), Record(b"k", {"a": 1})], "value of record 1 is a dict"),  # type: ignore[arg-type]
         ([Record(b"k", b"v", headers={"h": b"x"})], "no pairs"),  # type: ignore[arg-type]
         ([{"value": 1}], "Record 0 is a dict"),
+        ([Record(b"k", b"v", timestamp="now")], "timestamp of record 0 is 'now'"),  # type: ignore[arg-type]
         ("abc", "is a str"),
         (Record(b"k", b"v"), "list of `Record`"),
     ]
@@ -294,11 +304,15 @@ async def test_what_is_no_record_is_told_with_what_to_write(where: str) -> None:
             with pytest.raises(BadInput) as caught:
                 await hw.log.append("bad", 0, records)
             assert said in str(caught.value), caught.value
-        places: list[tuple[Any, Any]] = [("bad", "0"), ("bad", None), (7, 0), (b"bad", 0)]
+        places: list[tuple[Any, Any]] = [("bad", "0"), ("bad", None), ("bad", 0.0), (7, 0), (b"bad", 0)]
         for topic, partition in places:
             with pytest.raises(BadInput, match=r"is a number, not|is text, not"):
                 await hw.log.append(topic, partition, [Record(b"k", b"v")])
         assert await hw.log.bounds("bad", 0) == Bounds(0, 0)
+        await hw.log.append("bad", 0, [Record(b"k", b"v")])
+        for partition in (0.0, False):  # equal to one that is in use
+            with pytest.raises(BadInput, match="is a number, not"):
+                await hw.log.append("bad", partition, [Record(b"k", b"v")])  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio
@@ -349,17 +363,17 @@ async def test_a_token_opens_what_its_role_may(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.anyio
 async def test_a_tail_goes_on_after_its_server_was_killed_and_came_back(tmp_path: Path) -> None:
-    server = SpawnedServer(tmp_path)
+    port = str(free_port())
+    server = SpawnedServer(tmp_path, options=("--port", port))
     server.start()
     try:
-        async with headwater.open(server.url) as hw, asyncio.timeout(60):
+        async with headwater.open(server.url) as hw, asyncio.timeout(240):
             await hw.log.create_topic("t")
             await hw.log.append("t", 0, [Record(None, b"before")])
             tail = hw.log.tail("t", 0, 0)
             assert (await anext(tail)).value == b"before"
             upcoming = asyncio.ensure_future(anext(tail))
             server.kill()
-            port = server.url.rpartition(":")[2]
             again = SpawnedServer(tmp_path, options=("--port", port))
             await asyncio.to_thread(again.start)
             try:
@@ -406,8 +420,8 @@ def test_opening_the_door_loads_nothing_heavy() -> None:
 
 @pytest.mark.anyio
 async def test_a_door_to_a_directory_never_leads_to_another_one(tmp_path: Path) -> None:
-    with SpawnedServer(tmp_path / "ours") as ended:
-        port = urlsplit(ended.url).port
+    port = free_port()
+    with SpawnedServer(tmp_path / "ours", options=("--port", str(port))) as ended:
         door = headwater.open(tmp_path / "ours")
         hw = await door.__aenter__()
         await hw.log.create_topic("bank")

@@ -49,7 +49,7 @@ def test_a_command_says_that_the_server_does_not_answer_and_waits(home: Program,
         process = home.start("log", "append", "t", form, *(["--json"] if form == "json" else []))
         assert process.stderr is not None
         first, second = process.stderr.readline(), "" if form == "json" else process.stderr.readline()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=240)
     assert process.returncode == 0
     told = json.loads(first)["warning"] if form == "json" else first
     assert f"The server at {server.url} (process {server.pid}) does not answer." in told

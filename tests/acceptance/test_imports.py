@@ -38,7 +38,7 @@ def test_queues_for_tests_need_neither_pytest_nor_hypothesis() -> None:
         "    test.queue.put('k', 1)\n"
         "    print(test.assert_put('k', 1).status)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
     assert ran.stdout == "W\n", ran.stderr
 
 
@@ -137,5 +137,5 @@ print(failed)
 
 def test_two_threads_may_import_one_client_at_once() -> None:
     """As source and sink of a run do: without a lock they failed, now and then, with a circular import."""
-    done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, timeout=240)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

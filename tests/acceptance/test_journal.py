@@ -338,7 +338,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 
 @pytest.fixture(scope="module")
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    with SpawnedServer(tmp_path_factory.mktemp("j")) as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+    with SpawnedServer(tmp_path_factory.mktemp("j")) as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as client:
         assert client.put(BANK).status_code == 201
         assert client.put(BANK).status_code == 200
         assert client.post(f"{ALICE}/events", json={"events": [{"payload": 1}, {"payload": 2}]}).status_code == 201
@@ -434,7 +434,7 @@ def test_acknowledged_appends_are_there_after_kill_9_under_load(tmp_path: Path) 
     server.start()
 
     def append(number: int) -> None:
-        with httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+        with httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as client:
             for expected in range(10_000):
                 try:
                     answer = client.post(f"{BANK}/a-{number}/events", json={"events": [{"payload": expected}], "expected": expected})
@@ -470,7 +470,7 @@ def test_follow_goes_on_until_it_is_stopped(home: Program) -> None:
     done(home, "append", "bank", "bob", '"live"')
     assert json.loads(following.stdout.readline())["payload"] == "live"
     following.send_signal(signal.SIGTERM)
-    assert following.wait(30) == 0
+    assert following.wait(240) == 0
     following.stdout.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import get_args
 
 import pytest
 from forked_program import ForkedProgram
+from free_port import free_port
 
 from headwater.core.config import load
 from headwater.documents.answers import ChangeName
@@ -61,11 +61,6 @@ def _plain(text: str) -> str:
     return "".join(re.sub(" +", " ", line).strip() + "\n" for line in text.strip().splitlines())
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
-
-
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[int]:
     with serving_in(tmp_path) as port:
@@ -81,7 +76,7 @@ def serving_in(folder: Path) -> Iterator[int]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while True:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).close()

@@ -54,7 +54,7 @@ def done(home: Program, *words: str) -> Ran:
 def balances(home: Program) -> dict[str, int]:
     if not (home.home / "balances.db").exists():
         return {}
-    connection = sqlite3.connect(home.home / "balances.db", timeout=30)
+    connection = sqlite3.connect(home.home / "balances.db", timeout=120)
     try:
         return dict(connection.execute("SELECT id, eur FROM balance"))
     except sqlite3.OperationalError:
@@ -129,9 +129,9 @@ def test_two_processes_and_a_server(home: Program) -> None:
 
         eventually(remade)
         running[1].send_signal(signal.SIGTERM)
-        assert running[1].wait(60) == 0
+        assert running[1].wait(240) == 0
     finally:
         for process in [server, *running]:
             if process.poll() is None:
                 process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)

@@ -239,7 +239,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 
 @pytest.fixture(scope="module")
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    with SpawnedServer(tmp_path_factory.mktemp("q")) as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+    with SpawnedServer(tmp_path_factory.mktemp("q")) as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as client:
         assert client.put(QUEUE, json={"lease": "60s"}).status_code == 201
         assert client.put(QUEUE, json={"lease": "60s"}).status_code == 200
         yield client
@@ -335,7 +335,7 @@ def test_wrong_requests_are_problems_and_make_nothing(
 
 
 def test_every_address_answers(tmp_path: Path) -> None:
-    with SpawnedServer(tmp_path / "data") as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as http:
+    with SpawnedServer(tmp_path / "data") as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as http:
         assert http.put(f"{QUEUE}?dry_run=true", json={"lease": "60s"}).json()["dry_run"]
         assert http.put(QUEUE, content=b'{"lease": "60s"}').status_code == 201, "curl -T sends no content type"
         put = http.post(f"{QUEUE}/rows", json={"key": "page:/a/b", "data": {"n": 1}, "priority": 10}, headers={"Idempotency-Key": "a"})

@@ -6,7 +6,6 @@ import inspect
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from forked_program import ForkedProgram
+from free_port import free_port
 from test_pages import expect, steps
 
 from headwater.client.presence import serving
@@ -44,25 +44,20 @@ def written(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return str(one.getsockname()[1])
-
-
 @contextmanager
 def running(command: str, folder: Path, ready: str) -> Iterator[subprocess.Popen[bytes]]:
     """A command of a page that goes on, from the moment in which `ready`, an address or a directory, is served."""
     environment = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
     process = subprocess.Popen(f"exec {command}", shell=True, cwd=folder, env=environment, start_new_session=True)
     try:
-        deadline, never = time.monotonic() + 60, threading.Event()
+        deadline, never = time.monotonic() + 240, threading.Event()
         while not _answers(ready, folder):
             assert process.poll() is None, f"{command} has ended"
             assert time.monotonic() < deadline, f"{command} does not answer"
             never.wait(0.05)
         yield process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) in (0, -signal.SIGTERM)
+        assert process.wait(240) in (0, -signal.SIGTERM)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -80,7 +75,7 @@ def _answers(ready: str, folder: Path) -> bool:
 
 
 def post(url: str) -> bytes:
-    with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=30) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=120) as answer:
         body: bytes = answer.read()
     return body
 
@@ -96,7 +91,7 @@ def test_how_to_use_a_queue_in_fastapi(tmp_path: Path, forked_program: ForkedPro
     page = HOW_TO / "queue-in-fastapi.md"
     assert files(page, tmp_path) == ["shop.py", "small.py", "test_shop.py"]
     serve, uvicorn = written(page, "sh")
-    port = free_port()
+    port = str(free_port())
     with running(serve.replace("8420", "0"), tmp_path, "data"):
         with running(uvicorn.replace("8000", port), tmp_path, f"http://127.0.0.1:{port}"):
             found = list(steps(page))
@@ -107,11 +102,11 @@ def test_how_to_use_a_queue_in_fastapi(tmp_path: Path, forked_program: ForkedPro
 
 
 def test_a_worker_in_the_process_of_fastapi(tmp_path: Path) -> None:
-    page, port = HOW_TO / "queue-in-fastapi.md", free_port()
+    page, port = HOW_TO / "queue-in-fastapi.md", str(free_port())
     files(page, tmp_path)
     with running(f"uvicorn small:app --port {port}", tmp_path, f"http://127.0.0.1:{port}"):
         assert post(f"http://127.0.0.1:{port}/edited/menu") == b'{"outcome":"inserted"}'
-        deadline, never = time.monotonic() + 60, threading.Event()
+        deadline, never = time.monotonic() + 240, threading.Event()
         while not (tmp_path / "menu.html").exists():
             assert time.monotonic() < deadline, "the worker never runs"
             never.wait(0.02)

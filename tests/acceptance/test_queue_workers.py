@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from forked_program import ForkedProgram
+from free_port import free_port
 from program import Program
 
 import headwater
@@ -109,7 +110,7 @@ def test_sigterm_lets_rows_end_and_gives_the_others_back(home: Program) -> None:
     until(lambda: len(runs(home)) == 2)
     crew.send_signal(signal.SIGTERM)
     (home.home / "go").touch()
-    out, err = crew.communicate(timeout=60)
+    out, err = crew.communicate(timeout=240)
     assert crew.returncode == 0, err
     assert '"done": 2' in out
     assert home("queue", "count", "pages", "--json").json["due"] == 2
@@ -120,7 +121,7 @@ def test_a_function_that_hangs_does_not_keep_a_worker_beyond_its_grace(home: Pro
     worker = home.start("queue", "work", "pages", "queue_functions:hangs", "--concurrency", "1", "--grace", "100ms")
     until(lambda: len(runs(home)) == 1)
     worker.send_signal(signal.SIGTERM)
-    _, err = worker.communicate(timeout=60)
+    _, err = worker.communicate(timeout=240)
     assert worker.returncode == 0, err
     assert home("queue", "count", "pages", "--json").json["processing"] == 1, "it may still run: its lease is not over"
 
@@ -137,7 +138,7 @@ def test_a_second_signal_ends_a_worker_whose_functions_do_not(home: Program, pro
     while "Stopping: rows that run have 1h to end." not in (line := crew.stderr.readline()):
         assert line, "it ended with the first signal"
     crew.send_signal(number)
-    out, err = crew.communicate(timeout=60)
+    out, err = crew.communicate(timeout=240)
     assert crew.returncode == code, err
     assert "0 rows done, 0 failed, 0 given up, 0 released." in out
     if processes == 1:
@@ -161,7 +162,7 @@ def test_the_workers_of_a_killed_owner_end(home: Program, ends: bool) -> None:
     crew = home.start("queue", "work", "pages", "queue_functions:hangs", "--processes", "2", "--concurrency", "1", "--grace", "1s")
     until(lambda: len(runs(home)) == 2)
     crew.kill()
-    crew.communicate(timeout=60)
+    crew.communicate(timeout=240)
     if ends:
         (home.home / "go").touch()  # nobody is there who could be told
     until(lambda: not any(Path(f"/proc/{who}").exists() for who, _ in runs(home)))
@@ -201,18 +202,18 @@ def test_everything_acknowledged_holds_after_the_server_was_killed(tmp_path: Pat
 
 def test_a_worker_outlives_a_restart_of_the_server(home: Program) -> None:
     filled(home, 50, "--lease", "30s")
-    server = SpawnedServer(home.data, options=("--port", "0"))
+    port = str(free_port())
+    server = SpawnedServer(home.data, options=("--port", port))
     server.start()
     worker: subprocess.Popen[str] = home.start(
         "queue", "work", "pages", "queue_functions:alone", "--concurrency", "2", "--server", server.url, "--json"
     )
     until(lambda: len(runs(home)) >= 10)
-    port = server.url.rpartition(":")[2]
     server.kill()
     with SpawnedServer(home.data, options=("--port", port)):
         until(lambda: sum(home("queue", "count", "pages", "--json").json.values()) == 0)
         worker.send_signal(signal.SIGTERM)
-        _out, err = worker.communicate(timeout=60)
+        _out, err = worker.communicate(timeout=240)
         assert worker.returncode == 0, err
     assert {key for _, key in runs(home)} == {f"k{number}" for number in range(50)}
     assert [key for who, key in runs(home) if who == "twice"] == []

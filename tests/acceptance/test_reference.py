@@ -15,7 +15,7 @@ def test_the_examples_run(tmp_path: Path) -> None:
     assert len(examples) == 7
     printed = ""
     for code in examples:
-        ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=240)
         assert ended.returncode == 0, ended.stderr
         printed += ended.stdout
     assert "durable at [0]" in printed

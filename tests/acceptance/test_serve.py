@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from forked_program import ForkedProgram
+from free_port import free_port
 from program import Ran
 
 import headwater
@@ -148,7 +149,7 @@ async def test_kill_9_under_load_loses_nothing_that_was_acknowledged(tmp_path: P
 
 
 def test_streams_end_whole_when_the_server_stops(tmp_path: Path) -> None:
-    with SpawnedServer(tmp_path) as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as http:
+    with SpawnedServer(tmp_path) as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as http:
         http.put("/log/t")
         http.post("/log/t/0/records", content=b'{"value": 1}')
         with http.stream("GET", "/log/t/0/records?from=0", headers={"Accept": "text/event-stream"}) as stream:
@@ -162,16 +163,14 @@ def test_streams_end_whole_when_the_server_stops(tmp_path: Path) -> None:
 
 
 def test_a_stop_while_it_is_still_opening_is_clean(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "headwater.cli", "serve", "--data", str(tmp_path), "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             while not _healthy(port):
                 assert process.poll() is None
             process.terminate()
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=240)
         finally:
             process.kill()
     assert (process.returncode, errors) == (0, "")
@@ -180,7 +179,7 @@ def test_a_stop_while_it_is_still_opening_is_clean(tmp_path: Path) -> None:
 
 def _healthy(port: int) -> bool:
     try:
-        return httpx2.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=30).status_code == 200
+        return httpx2.get(f"http://127.0.0.1:{port}/healthz", trust_env=False, timeout=120).status_code == 200
     except httpx2.ConnectError:
         return False
 
@@ -188,7 +187,7 @@ def _healthy(port: int) -> bool:
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with SpawnedServer(tmp_path) as server:
         address = httpx2.URL(server.url)
-        with socket.create_connection((address.host, address.port or 80), timeout=30) as slow:
+        with socket.create_connection((address.host, address.port or 80), timeout=120) as slow:
             # A request that never ends holds the clean stop up for its whole grace.
             slow.sendall(b"PUT /log/t HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n")
             while b'route="unmatched"' not in httpx2.get(server.url + "/metrics", trust_env=False).content:
@@ -213,7 +212,7 @@ def test_a_request_that_never_ends_is_given_up_after_the_grace(tmp_path: Path) -
     environ = {**os.environ, "HEADWATER_SERVER__STOP_GRACE": "3s"}
     with SpawnedServer(tmp_path, environ=environ) as server:
         address = httpx2.URL(server.url)
-        with socket.create_connection((address.host, address.port or 80), timeout=30) as slow:
+        with socket.create_connection((address.host, address.port or 80), timeout=120) as slow:
             slow.sendall(b"PUT /log/t HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n")
             httpx2.get(server.url + "/healthz", trust_env=False)
             assert server.stop() == 0

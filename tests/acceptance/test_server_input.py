@@ -194,7 +194,7 @@ def test_head_is_get_without_its_body(http: httpx2.Client) -> None:
 )
 def test_what_is_hardly_http_is_refused_and_the_server_lives(server: SpawnedServer, http: httpx2.Client, raw: bytes) -> None:
     address = httpx2.URL(server.url)
-    with socket.create_connection((address.host, address.port or 80), timeout=10) as connection:
+    with socket.create_connection((address.host, address.port or 80), timeout=120) as connection:
         connection.sendall(raw)
         assert connection.recv(1000).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 "))
     assert http.get("/healthz").status_code == 200
@@ -202,7 +202,7 @@ def test_what_is_hardly_http_is_refused_and_the_server_lives(server: SpawnedServ
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(server: SpawnedServer, http: httpx2.Client) -> None:
     address = httpx2.URL(server.url)
-    with socket.create_connection((address.host, address.port or 80), timeout=10) as connection:
+    with socket.create_connection((address.host, address.port or 80), timeout=120) as connection:
         connection.sendall(b"POST /log/here/1/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
     assert http.get("/log/here/1").json() == {"partition": 1, "start": 0, "end": 0}
 

@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpawnedServer]:
 
 def connect(server: SpawnedServer) -> socket.socket:
     address = httpx2.URL(server.url)
-    return socket.create_connection((address.host, address.port or 80), timeout=30)
+    return socket.create_connection((address.host, address.port or 80), timeout=120)
 
 
 def resident(server: SpawnedServer) -> int:
@@ -114,7 +114,7 @@ def test_who_sends_too_slowly_is_answered_or_cut(server: SpawnedServer, begun: b
 
 def test_a_connection_between_two_requests_is_kept(server: SpawnedServer) -> None:
     address = httpx2.URL(server.url)
-    with closing(HTTPConnection(address.host, address.port, timeout=30)) as client:
+    with closing(HTTPConnection(address.host, address.port, timeout=120)) as client:
         client.connect()
         first = client.sock
         for _ in range(2):

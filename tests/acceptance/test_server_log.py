@@ -59,7 +59,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpawnedServer]:
 
 @pytest.fixture(scope="module")
 def http(server: SpawnedServer) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+    with httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as client:
         yield client
 
 

@@ -56,7 +56,7 @@ def trusting(authority: Authority) -> ssl.SSLContext:
 def serial(server: SpawnedServer, authority: Authority) -> str:
     """Which certificate the server shows."""
     address = httpx2.URL(server.url)
-    with socket.create_connection((address.host, address.port or 443), timeout=30) as plain:
+    with socket.create_connection((address.host, address.port or 443), timeout=120) as plain:
         with trusting(authority).wrap_socket(plain, server_hostname=address.host) as wrapped:
             shown = wrapped.getpeercert()
             assert shown is not None
@@ -127,7 +127,7 @@ async def test_a_certificate_for_another_name_is_not_trusted(tmp_path: Path, aut
 
 def test_a_changed_certificate_is_taken_and_a_bad_one_is_not(server: SpawnedServer, authority: Authority, tmp_path: Path) -> None:
     first = serial(server, authority)
-    with httpx2.Client(base_url=server.url, verify=trusting(authority), trust_env=False, timeout=30) as http:
+    with httpx2.Client(base_url=server.url, verify=trusting(authority), trust_env=False, timeout=120) as http:
         assert http.get("/healthz").status_code == 200
         (tmp_path / "cert.pem").write_text("no certificate\n")
         wait_until(lambda: "the certificate of before stays in use" in server.errors())
@@ -157,18 +157,18 @@ def test_as_many_connections_as_may_be_are_answered(tmp_path: Path, authority: A
     environ = {**os.environ, "HEADWATER_SERVER__MAX_CONNECTIONS_PER_ADDRESS": "2"}
     with SpawnedServer(tmp_path / "data", options=options, environ=environ) as server, ExitStack() as stack:
         for _ in range(2):
-            client = stack.enter_context(httpx2.Client(base_url=server.url, verify=trusting(authority), trust_env=False, timeout=30))
+            client = stack.enter_context(httpx2.Client(base_url=server.url, verify=trusting(authority), trust_env=False, timeout=120))
             assert client.get("/healthz").status_code == 200
 
 
 def test_strangers_before_the_handshake_are_cut_and_counted(server: SpawnedServer, authority: Authority) -> None:
     address = httpx2.URL(server.url)
     with ExitStack() as stack:
-        crowd = [stack.enter_context(socket.create_connection((address.host, address.port or 443), timeout=30)) for _ in range(40)]
+        crowd = [stack.enter_context(socket.create_connection((address.host, address.port or 443), timeout=120)) for _ in range(40)]
         for stranger in crowd:
             with suppress(ConnectionResetError):
                 assert stranger.recv(100) == b""
-        plain = stack.enter_context(socket.create_connection((address.host, address.port or 443), timeout=30))
+        plain = stack.enter_context(socket.create_connection((address.host, address.port or 443), timeout=120))
         plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert not plain.recv(100).startswith(b"HTTP")
     counts = httpx2.get(server.url + "/metrics", verify=trusting(authority), trust_env=False).text
@@ -179,11 +179,11 @@ def test_strangers_before_the_handshake_are_cut_and_counted(server: SpawnedServe
 
 def test_limits_hold_inside_of_tls(server: SpawnedServer, authority: Authority) -> None:
     address = httpx2.URL(server.url)
-    with socket.create_connection((address.host, address.port or 443), timeout=30) as plain:
+    with socket.create_connection((address.host, address.port or 443), timeout=120) as plain:
         with trusting(authority).wrap_socket(plain, server_hostname=address.host) as stranger:
             stranger.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
             assert stranger.recv(1000).startswith(b"HTTP/1.1 408 ")
-    with socket.create_connection((address.host, address.port or 443), timeout=30) as plain:
+    with socket.create_connection((address.host, address.port or 443), timeout=120) as plain:
         with trusting(authority).wrap_socket(plain, server_hostname=address.host) as stranger:
             stranger.sendall(b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 50_000)
             assert stranger.recv(1000).startswith(b"HTTP/1.1 431 ")
@@ -191,8 +191,8 @@ def test_limits_hold_inside_of_tls(server: SpawnedServer, authority: Authority) 
 
 def test_it_stops_with_connections_open(server: SpawnedServer, authority: Authority) -> None:
     address = httpx2.URL(server.url)
-    with socket.create_connection((address.host, address.port or 443), timeout=30):
-        with httpx2.Client(base_url=server.url, verify=trusting(authority), trust_env=False, timeout=30) as http:
+    with socket.create_connection((address.host, address.port or 443), timeout=120):
+        with httpx2.Client(base_url=server.url, verify=trusting(authority), trust_env=False, timeout=120) as http:
             http.put("/log/t")
             with http.stream("GET", "/log/t/0/records", headers={"Accept": "text/event-stream"}) as stream:
                 chunks = stream.iter_bytes()
@@ -208,7 +208,7 @@ def test_clients_that_keep_a_connection_do_not_hold_up_the_stop(server: SpawnedS
     address = httpx2.URL(server.url)
     with ExitStack() as stack:
         for asked in (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b""):
-            plain = stack.enter_context(socket.create_connection((address.host, address.port or 443), timeout=30))
+            plain = stack.enter_context(socket.create_connection((address.host, address.port or 443), timeout=120))
             kept = stack.enter_context(trusting(authority).wrap_socket(plain, server_hostname=address.host))
             kept.sendall(asked)
             if asked:

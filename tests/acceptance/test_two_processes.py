@@ -167,5 +167,5 @@ def test_a_server_that_dies_is_not_gone_through(tmp_path: Path, forked_program: 
         assert serving(home.data) is None
         assert home("log", "append", "bank", "y").out == "bank 0: 1 record appended, offset 1\n"
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=240)
     assert (running.returncode, out) == (0, ""), err

@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from forked_program import ForkedProgram
 from program import Program
+from tests.stopping import stop_outside
 
 import headwater
 from headwater.core.errors import HeadwaterError, OutcomeUnknown, Unavailable
@@ -162,11 +163,11 @@ def test_a_stopped_owner_loses_its_region_only_to_a_take_over(home: Program) -> 
     done(home, "create", "7")
     with headwater.open_blocking(home.data) as before, SpawnedServer(home.data) as server:
         assert httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["a"]}, trust_env=False).status_code == 201
-        server.signal(signal.SIGSTOP)
+        stop_outside(server.pid, *(home.data / "log" / name / "0" / "lock" for name in ("wal_meta_7", "wal_data_7")))
         taken = before.wal("wal").open(7, take_over=True)
         assert taken.write(1, [b"b"]) == 2
         server.signal(signal.SIGCONT)
-        late = httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["late"]}, trust_env=False, timeout=30)
+        late = httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["late"]}, trust_env=False, timeout=120)
         assert (late.status_code, late.json()["code"]) == (409, "fenced")
         again = httpx2.post(f"{server.url}/wal/wal/7/tables/1/entries", json={"payloads": ["late"]}, trust_env=False)
         assert (again.status_code, again.json()["code"]) == (421, "not-owner")
@@ -225,7 +226,7 @@ def test_several_workers_have_one_owner(home: Program) -> None:
 
 @pytest.fixture(scope="module")
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    with SpawnedServer(tmp_path_factory.mktemp("wal")) as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+    with SpawnedServer(tmp_path_factory.mktemp("wal")) as server, httpx2.Client(base_url=server.url, trust_env=False) as client:
         assert client.put("/wal/wal/7").status_code == 201
         assert client.put("/wal/wal/7").status_code == 200
         assert client.post("/wal/wal/7/tables/1/entries", json={"payloads": ["a", {"$binary": "AP8="}, {"n": 1}]}).json() == {"sequence": 3}
@@ -300,7 +301,7 @@ def test_wrong_requests_are_problems_and_make_nothing(
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[httpx2.Client]:
-    with SpawnedServer(tmp_path / "data") as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=30) as client:
+    with SpawnedServer(tmp_path / "data") as server, httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as client:
         client.put(REGION)
         client.post(f"{TABLE}/entries", json={"payloads": ["a", {"$binary": "AP8="}, {"n": 1}]})
         yield client
@@ -313,6 +314,8 @@ def test_every_address_answers(fresh: httpx2.Client) -> None:
     assert [one["payload"] for one in page.json()["items"]] == ["a", {"$binary": "AP8="}]
     assert page.json()["next"] == "3"
     assert "from=3" in page.headers["link"]
+    behind = http.get(f"{TABLE}/entries", params={"after": 1, "limit": 1})
+    assert [one["sequence"] for one in http.get(behind.links["next"]["url"]).json()["items"]] == [3]
     lines = http.get(f"{TABLE}/entries", params={"after": 1, "decode": "json"}, headers={"Accept": "application/x-ndjson"}).text
     assert [json.loads(line)["payload"] for line in lines.splitlines()] == [{"$binary": "AP8="}, {"n": 1}]
     raw = http.post(f"{TABLE}/entries", content=b"\x00", headers={"Content-Type": "application/octet-stream"})

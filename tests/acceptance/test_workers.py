@@ -42,7 +42,7 @@ def workers(server: SpawnedServer) -> list[int]:
 
 
 def get(server: SpawnedServer, path: str) -> httpx2.Response:
-    return httpx2.get(server.url + path, trust_env=False, timeout=30)
+    return httpx2.get(server.url + path, trust_env=False, timeout=120)
 
 
 def number(server: SpawnedServer, name: str) -> float:
@@ -177,7 +177,7 @@ def test_ctrl_c_reaches_all_of_them_and_is_one_stop(tmp_path: Path, forked_progr
         try:
             wait_until(lambda: serving(tmp_path) is not None)
             os.killpg(process.pid, signal.SIGINT)
-            assert process.wait(60) == 0
+            assert process.wait(240) == 0
         finally:
             process.kill()
 
@@ -207,7 +207,7 @@ def test_a_log_that_cannot_be_opened_is_said_as_by_one_process(tmp_path: Path) -
     said: list[tuple[int, str]] = []
     for count in ("1", "2"):
         command = [sys.executable, "-m", "headwater.cli", "serve", "--data", str(tmp_path), "--port", "0", "--workers", count]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
         said.append((done.returncode, done.stderr))
     assert said[0] == said[1]
 

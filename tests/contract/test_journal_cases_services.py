@@ -17,7 +17,6 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.kafka.log import KafkaLog
 from headwater.store.cassandra.keyspace import Keyspace
 from headwater.testing.journal_cases import JournalCases
-from headwater.testing.journal_cases_decided import JournalDecidedCases
 from headwater.testing.journal_cases_ground import OpenJournalStore
 from headwater.testing.journal_walk import walk
 
@@ -59,7 +58,7 @@ class TestKafkaAndSqlite(JournalCases):
 
 
 @pytest.mark.service("kafka", "cassandra")
-class TestKafkaAndCassandra(JournalDecidedCases):
+class TestKafkaAndCassandra(JournalCases):
     exact = False
 
     @pytest.fixture
@@ -90,4 +89,15 @@ def test_a_random_walk_over_kafka_equals_the_model(tmp_path: Path, kafka: str) -
         steps=150,
         exact=False,
         truncates=False,
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.service("cassandra")
+def test_a_long_random_walk_over_cassandra_equals_the_model(tmp_path: Path, settings: CassandraSettings) -> None:
+    walk(
+        lambda: EmbeddedLog(tmp_path / "log"),
+        lambda segment_size: CassandraJournalStore(Keyspace(settings), segment_size=segment_size),
+        107,
+        steps=10_000,
     )

@@ -18,5 +18,5 @@ class SlowSync(Files):
         if self.armed:
             self.armed = False
             self.syncing.set()
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(120)
         super().datasync(fd)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.stopping import stop_outside
 
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import Fenced, HeadwaterError, NotOwner
@@ -75,7 +76,7 @@ def test_a_stopped_owner_that_goes_on_after_a_take_over_is_fenced(tmp_path: Path
         process = other(tmp_path / "data")
         assert process.stdout
         assert process.stdout.readline() == "0\n"
-        process.send_signal(signal.SIGSTOP)
+        stop_outside(process.pid, tmp_path / "data" / "log" / "t" / "0" / "lock")  # which a thread of it takes each second
         with LocalOwnership(log, tmp_path / "data" / "owners", address="http://here:2") as here:
             owned = here.own("t", 0, take_over=True)
             owned.writer.append([Record(b"here", b"x")])

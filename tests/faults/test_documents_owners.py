@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from documents_story import Told, check, documents_at, write_one, written_numbers
+from tests.stopping import stop_outside
 
 from headwater.core.errors import NotOwner
 from headwater.documents.path import parse_path
@@ -51,25 +51,6 @@ def rest(process: subprocess.Popen[bytes]) -> list[Told]:
     return [msgspec.json.decode(line, type=Told) for line in lines]
 
 
-def stop_outside_its_locks(process: subprocess.Popen[bytes], *locks: Path) -> None:
-    """Stop a worker while it holds none of these locks: from one that does, nobody takes over before it goes on."""
-    while True:
-        process.send_signal(signal.SIGSTOP)
-        os.waitpid(process.pid, os.WUNTRACED)
-        if not any(is_held(lock) for lock in locks):
-            return
-        process.send_signal(signal.SIGCONT)
-
-
-def is_held(lock: Path) -> bool:
-    with lock.open("r+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
 async def test_a_killed_owner_loses_nothing(tmp_path: Path) -> None:
     told: list[Told] = []
     for round in range(ROUNDS):
@@ -92,7 +73,7 @@ async def test_a_stopped_owner_is_taken_over_and_finds_out(tmp_path: Path) -> No
         async with documents_at(tmp_path) as documents:
             with pytest.raises(NotOwner):
                 await documents.write(Draft(path=parse_path("a"), verb="put", body=b"{}"))
-            stop_outside_its_locks(process, tmp_path / "log" / TOPIC / "0" / "lock", tmp_path / "documents" / "0.db.lock")
+            stop_outside(process.pid, tmp_path / "documents" / "0.db.lock", tmp_path / "log" / TOPIC / "0" / "lock")
             with pytest.raises(NotOwner):  # stopped is not dead
                 await documents.write(Draft(path=parse_path("a"), verb="put", body=b"{}"))
             await documents.activate(0, take_over=True)

@@ -231,6 +231,6 @@ def test_a_replicator_that_is_killed_under_load_copies_everything_once(tmp_path:
         ends = [ground.log.bounds(TOPIC, partition).end - 1 for partition in range(2)]
         eventually(lambda: [ground.pointer(partition) for partition in range(2)] == ends)
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
         assert held(ground.store, topic) == folded(ground, topic, tmp_path / "whole")
         verify_topic(ground.log, ground.store, topic, address=ground.address).check()

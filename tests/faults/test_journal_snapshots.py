@@ -55,7 +55,7 @@ class SavingStory:
         try:
             topics = JournalTopics(log, JournalSettings(), TopicSettings(segment=600))
             topic, _ = topics.create("bank", 1)
-            log.append(topic.name, 0, [write_record("a", Append(1, 1), value=EVENT)], part="journal")
+            log.append(topic.name, 0, [write_record("a", Append(1, 14), value=EVENT)], part="journal")
             opened = OpenTopic(log, lambda: store, topic, writers="owner", settings=JournalSettings(), clock=ManualClock())
             for number in range(1, 15):
                 self._save(opened, number, b'{"n":%d}' % number)

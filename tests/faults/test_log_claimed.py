@@ -218,7 +218,7 @@ def test_an_owner_that_was_replaced_while_it_halted_changes_nothing(tmp_path: Pa
         newer = log.claim("t", 0)
         newer.append([Record(b"k", b"newer")])
         before = log.bounds("t", 0), log.read("t", 0, 0), log.reader("t", 0).manifest()
-        told, _ = stale.communicate("\n", timeout=60)
+        told, _ = stale.communicate("\n", timeout=240)
         assert told.startswith("fenced")
         assert (log.bounds("t", 0), log.read("t", 0, 0), log.reader("t", 0).manifest()) == before
         files = {path.name for path in (tmp_path / "log" / "t" / "0").iterdir() if path.suffix == ".log"}

@@ -32,14 +32,14 @@ def test_close_waits_for_appends_under_way(tmp_path: Path) -> None:
     files.armed = True
     appending = threading.Thread(target=append)
     appending.start()
-    assert files.syncing.wait(30)
+    assert files.syncing.wait(120)
     closing = threading.Thread(target=log.close)
     closing.start()
     closing.join(0.05)
     assert closing.is_alive()
     files.go_on.set()
-    closing.join(30)
-    appending.join(30)
+    closing.join(120)
+    appending.join(120)
     assert outcome == [1]
 
 

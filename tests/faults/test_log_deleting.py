@@ -36,7 +36,7 @@ class StopsAtRename(Files):
     def rename(self, old: Path, new: Path) -> None:
         if new.name.startswith(".deleted-"):
             self.stopped.set()
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(120)
         super().rename(old, new)
 
 
@@ -48,7 +48,7 @@ def test_nothing_is_acknowledged_into_a_topic_that_is_being_deleted(tmp_path: Pa
     deleter.append("t", 0, [record("old")])
     deleting = threading.Thread(target=deleter.delete_topic, args=("t",))
     deleting.start()
-    assert files.stopped.wait(30)
+    assert files.stopped.wait(120)
     outcome: list[object] = []
 
     def append() -> None:
@@ -61,8 +61,8 @@ def test_nothing_is_acknowledged_into_a_topic_that_is_being_deleted(tmp_path: Pa
     appending.start()
     appending.join(0.05)
     files.go_on.set()
-    deleting.join(30)
-    appending.join(30)
+    deleting.join(120)
+    appending.join(120)
     assert isinstance(outcome[0], UnknownTopic)
     deleter.create_topic("t")
     assert other.append("t", 0, [record("new")])[0] == 0

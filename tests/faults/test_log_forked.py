@@ -118,7 +118,7 @@ class Stopping(Files):
 reached = threading.Event()
 log = EmbeddedLog(sys.argv[1], files=Stopping())
 threading.Thread(target=log.append, args=("t", 0, [Record(b"k", b"v")]), daemon=True).start()
-assert reached.wait(20)
+assert reached.wait(120)
 child = os.fork()
 if child == 0:
     while True:

@@ -292,5 +292,5 @@ def test_one_that_is_dying_in_its_recovery_is_not_joined(tmp_path: Path) -> None
         appending.start()
         appending.join(0.5)
         dying.close()
-        appending.join(30)
+        appending.join(120)
         assert values(log) == [b"first", b"second", b"third"]

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.descriptors import open_below
 
 from headwater.core.errors import Damaged, DiskFull, HeadwaterError, ReadOnly, Unavailable
 from headwater.core.files import Files
@@ -163,24 +164,24 @@ def test_a_compaction_that_gets_no_descriptor_keeps_none(memory_path: Path) -> N
         log.create_topic("t", settings=TopicSettings(segment=100))
         for _ in range(6):
             log.append("t", 0, [record("x" * 50)])
-        descriptors = []
+        counts = []
         for _ in range(5):
             with pytest.raises(Unavailable, match="too many open files"):
                 log.compact("t", 0)
-            descriptors.append(len(os.listdir("/proc/self/fd")))
-        assert descriptors[-1] == descriptors[0]
+            counts.append(open_below(memory_path))
+        assert counts[-1] == counts[0]
 
 
 def test_segments_that_another_process_rolls_are_let_go(memory_path: Path) -> None:
     with EmbeddedLog(memory_path) as rolling, EmbeddedLog(memory_path) as log:
         rolling.create_topic("t", settings=TopicSettings(segment=150))
-        descriptors = []
+        counts = []
         for _ in range(20):
             rolling.append("t", 0, [record("x" * 150)])
             rolling.append("t", 0, [record("this rolls")])
             log.append("t", 0, [record("this never does")])
-            descriptors.append(len(os.listdir("/proc/self/fd")))
-        assert descriptors[-1] == descriptors[0]
+            counts.append(open_below(memory_path))
+        assert counts[-1] == counts[0]
 
 
 def test_two_thousand_topics_are_fine_with_a_thousand_descriptors(memory_path: Path) -> None:

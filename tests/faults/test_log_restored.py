@@ -361,7 +361,7 @@ def test_an_append_that_ends_after_its_topic_was_made_anew_leaves_the_new_one_al
         files.armed = True
         appending = threading.Thread(target=lambda: slow.append("t", 0, [Record(None, b"old" * 100)]))
         appending.start()
-        assert files.syncing.wait(30)
+        assert files.syncing.wait(120)
         other.delete_topic("t")
         other.create_topic("t")
         other.append("t", 0, [Record(None, b"new")])

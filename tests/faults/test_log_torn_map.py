@@ -54,7 +54,7 @@ def test_a_reader_survives_the_recovery_of_a_torn_tail(memory_path: Path, what: 
     assert reader.stdout.readline() == b"looked\n"
     with EmbeddedLog(memory_path, boot=NOW) as writer:
         assert writer.append("t", 0, [Record(b"k", b"3" * 30)]) == range(3, 4)
-        _, said = reader.communicate(timeout=60)
+        _, said = reader.communicate(timeout=240)
         assert reader.returncode == 0, said.decode() or f"the reader died of signal {-reader.returncode}"
 
 

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 
 import projection_worker
 import pytest
+from tests.stopping import stop
 from tests.unit.journal.ground import TOPIC, Ground, appended, eventually, ground_at
 from tests.unit.journal.projection_ground import fold
 
@@ -64,15 +65,10 @@ class Crew:
 
     def stop_outside_of_a_transaction(self, process: subprocess.Popen[bytes]) -> None:
         """Stop a process. Inside of a transaction it would hold SQLite's only lock for writing, and everybody would wait for it."""
-        connection = sqlite3.connect(self.model, timeout=0, isolation_level=None)
-        while True:
-            os.kill(process.pid, signal.SIGSTOP)
-            with suppress(sqlite3.OperationalError):
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute("ROLLBACK")
-                break
-            os.kill(process.pid, signal.SIGCONT)
-        connection.close()
+        with closing(sqlite3.connect(self.model, timeout=60, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            stop(process.pid)
+            connection.execute("ROLLBACK")
 
     def caught_up(self) -> bool:
         return len(self.rows()) >= sum(self._numbers.values())

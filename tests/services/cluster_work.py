@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RESULT = pa.schema([("records", pa.int64()), ("executor", pa.int64())])
 EACH = 2000
-GIVE_UP = 120
+GIVE_UP = 240
 
 
 @contextmanager

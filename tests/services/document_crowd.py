@@ -97,9 +97,10 @@ class CrowdWriter(threading.Thread):
             answer = self._asked(client, urls[(number + attempt) % len(urls)], text, key)
             if answer is not None and answer.status_code == 421:
                 owner = answer.json().get("address", "")
-                if owner:
-                    self.hops += 1
-                    answer = self._asked(client, owner, text, key)  # one hop
+                if owner:  # which the server could not reach, or which has lost it meanwhile
+                    answer = self._asked(client, owner, text, key)
+            if answer is not None and "headwater-owner" in answer.headers:
+                self.hops += 1
             if answer is not None and answer.status_code in (200, 201):
                 self.acknowledged.append((answer.json()["revision"], text))
                 return

@@ -32,7 +32,7 @@ while True:
 
 class Small(Server):
     kind: ClassVar[str] = "small"
-    seconds: ClassVar[float] = 30.0
+    seconds: ClassVar[float] = 120.0
 
     def __init__(self, size: int = 1, *, port: int = 0, trouble: str = "none", fetch: Exception | None = None) -> None:
         super().__init__(size)

@@ -166,7 +166,7 @@ def insert(offset: int, **data: Any) -> Message:
     return Message("t", data, offset=offset, id_fields=("id",))
 
 
-def eventually(true: Callable[[], bool], tries: int = 1500) -> None:
+def eventually(true: Callable[[], bool], tries: int = 6000) -> None:
     """Poll until it is true."""
     tick = threading.Event()
     for _ in range(tries):

@@ -25,7 +25,7 @@ from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.sink_adaptor import Batch
 from headwater.pipeline.source_adaptor import Piece
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @pytest.fixture(autouse=True)

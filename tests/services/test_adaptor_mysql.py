@@ -106,6 +106,21 @@ def test_a_position_that_is_gone_is_an_error(ground: MySQLGround) -> None:
             list(source.follow(cursor | change, ground.chosen(), lambda: False))
 
 
+def test_a_log_that_was_begun_anew_is_told(ground: MySQLGround) -> None:
+    """After RESET MASTER its files have the names of the former ones, and a position may be the end of a change in both."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    cursor = source.plan(ground.chosen(), 1).cursor
+    for number in range(3):
+        ground.run(f"INSERT INTO t VALUES ({number})")
+        found, cursor = followed(source, cursor, ground.chosen(), 1)
+        assert [one.data for one in found] == [{"id": number}]
+        ground.run(*["FLUSH BINARY LOGS"] * number)
+    ground.run("INSERT INTO t VALUES (3)")
+    with pytest.raises(OffsetGone, match=f"{cursor['file']} .* was begun anew"):
+        next(source.follow(cursor | {"begun": cursor["begun"] - 60}, ground.chosen(), lambda: False))
+
+
 def test_a_table_that_is_made_later_is_followed_too(ground: MySQLGround) -> None:
     ground.run("CREATE TABLE a (id int PRIMARY KEY)")
     source = ground.source(tail=True)

@@ -264,6 +264,15 @@ def test_a_slot_that_is_gone_is_an_error(ground: PostgresGround) -> None:
         next(source.follow(cursor, ground.chosen(), lambda: False))
 
 
+def test_a_server_that_was_restored_from_an_older_copy_is_told(ground: PostgresGround) -> None:
+    """Its slot would give no change that is committed before the cursor, without an error."""
+    ground.run("CREATE TABLE t (id int PRIMARY KEY)")
+    source = ground.source(tail=True)
+    source.plan(ground.chosen(), 1)
+    with pytest.raises(OffsetGone, match="before the cursor FFFF/0: it is an older copy"):
+        next(source.follow({"lsn": "FFFF/0", "seen": 0}, ground.chosen(), lambda: False))
+
+
 def test_a_table_that_is_refused_is_not_published(ground: PostgresGround) -> None:
     ground.run("CREATE TABLE t (v int)")
     with pytest.raises(BadConfig, match="has no replica identity"):

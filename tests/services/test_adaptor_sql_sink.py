@@ -80,7 +80,7 @@ def test_two_attempts_at_one_batch_at_once_write_it_once(ground: Ground) -> None
             thread.start()
         eventually(lambda: len(ground.waiting()) == 2)
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert ground.all("SELECT count(*), count(DISTINCT v) FROM t") == [(10, 10)]
     assert sink.begin("p", "s", 1) == [(0, 10)]
 
@@ -177,7 +177,7 @@ def test_a_connection_killed_in_the_middle_of_a_write_leaves_nothing_half_done(g
         thread.start()
         eventually(lambda: bool(ground.waiting()))
         ground.kill(ground.waiting()[0])
-        thread.join(30)
+        thread.join(120)
     assert [type(error) for error in failed] == [Unreachable]
     assert ground.all("SELECT count(*) FROM t") == [(0,)]
     assert sink.begin("p", "s", 1) == []

@@ -142,6 +142,18 @@ def test_one_that_was_refused_is_given_nothing_when_the_owner_lets_go(log: Kafka
             refused.own(topic, 0)
 
 
+def test_one_that_stays_is_given_what_the_owner_lets_go(log: KafkaLog) -> None:
+    topic, group = log.create_topic(fresh("owned")).name, fresh("owners")
+    with KafkaOwnership(log, group=group, session=6.0) as first, KafkaOwnership(log, group=group, stays=True, session=6.0) as standby:
+        first.own(topic, 0)
+        for _ in range(2):
+            with pytest.raises(NotOwner):
+                standby.own(topic, 0)
+        assert standby._wanted == {topic}
+        first.close()
+        owned_by(standby, topic).writer.append([Record(b"k", b"standby")])
+
+
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_claim_of_unknown_outcome_does_not_fence_its_own_owner(log: KafkaLog, monkeypatch: pytest.MonkeyPatch, arrives: bool) -> None:
     topic, group = log.create_topic(fresh("owned")).name, fresh("owners")

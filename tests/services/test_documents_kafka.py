@@ -37,7 +37,7 @@ async def documents_on(kafka: str, folder: Path, topic: str, address: str = "") 
             group=f"owners-{topic}",
             address=address,
             session=6.0,
-            passing=lambda owned: asyncio.run_coroutine_threadsafe(documents.release(owned.partition), loop).result(10) and None,
+            passing=lambda owned: asyncio.run_coroutine_threadsafe(documents.release(owned.partition), loop).result(60) and None,
         )
         documents = OpenDocuments(log, stores, lambda: ownership, settings=SETTINGS, clock=SystemClock(), topic=topic)
         try:

@@ -142,7 +142,7 @@ def test_what_is_left_of_an_append_that_was_given_up_is_its_beginning(broker: Ru
     try:
         appending = threading.Thread(target=append)
         appending.start()
-        appending.join(6.0)  # 3 s, and some for the client to notice
+        appending.join(PATIENCE)  # it takes 3 s, and some for the client to notice
     finally:
         os.kill(pid, signal.SIGCONT)
     appending.join(PATIENCE)

@@ -70,10 +70,10 @@ class TwoRuns:
             assert os.WIFSTOPPED(status), older.communicate()[0]
             self.documents(2)
             newer = self.start("--again")
-            said, _ = newer.communicate(timeout=60)
+            said, _ = newer.communicate(timeout=240)
             assert newer.returncode == 0, said
             os.kill(older.pid, signal.SIGCONT)
-            said, _ = older.communicate(timeout=60)
+            said, _ = older.communicate(timeout=240)
             return older.returncode, said
         finally:
             older.kill()

@@ -111,7 +111,7 @@ def test_a_stopped_first_attempt_that_wakes_doubles_and_loses_nothing(
             first[0].send_signal(signal.SIGCONT)
         done = [one for number in tasks for one in copy_slices(log, work, number, tasks[number])]
         if wakes == "while the second reads":
-            assert first[0].wait(60) == 0
+            assert first[0].wait(240) == 0
         return done
 
     tasks(copy)
@@ -119,7 +119,7 @@ def test_a_stopped_first_attempt_that_wakes_doubles_and_loses_nothing(
     assert ground.delivered() == ground.wanted()
     if wakes == "after the run":
         first[0].send_signal(signal.SIGCONT)
-        assert first[0].wait(60) == 0
+        assert first[0].wait(240) == 0
     assert ground.records() >= 300  # the records of the first attempt are there
     again = ground.run().go()
     assert (again.read, again.state) == (0, "done")

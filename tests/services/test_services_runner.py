@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ from tools.services import ports, state
 from tools.services.place import Place
 from tools.services.process import Process, current
 from tools.services.runner import Runner
+from tools.services.server import Node
 
 from headwater.core.errors import Conflict, Damaged, NotFound, Timeout, Unavailable, Unreachable
 
@@ -112,7 +114,7 @@ def test_what_it_left_behind_is_stopped_too(runner: Runner, port: int) -> None:
     assert process is not None
     (child,) = process.session()
     runner.down("small")
-    assert child.wait_gone(5)
+    assert child.wait_gone(60)
 
 
 def test_a_taken_port_is_replaced_and_said(runner: Runner, port: int, said: list[str]) -> None:
@@ -149,7 +151,17 @@ def test_one_that_ends_while_starting_is_told_with_its_log(runner: Runner, port:
 
 
 def test_one_that_is_never_ready_is_stopped(runner: Runner, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = runner.folder("small") / "node-1" / "server.log"
+
+    def asked(server: Small, node: Node, nodes: Sequence[Node]) -> bool:
+        """Whether it serves. Asked first when it has said that it starts: on a busy machine that takes longer than it may take here."""
+        while node.alive() and not log.read_bytes():
+            os.sched_yield()
+        return ready(server, node, nodes)
+
+    ready = Small.ready
     monkeypatch.setattr(Small, "seconds", 1.0)
+    monkeypatch.setattr(Small, "ready", asked)
     with pytest.raises(Timeout, match=f"starting on {port}"):
         runner.up(Small(port=port, trouble="mute"))
     assert runner.states() == {}
@@ -194,7 +206,7 @@ def test_after_a_crash_of_the_machine_all_start_anew(runner: Runner, port: int) 
     process = known.nodes[0].process
     assert process is not None
     process.send(signal.SIGKILL)
-    assert process.wait_gone(10)
+    assert process.wait_gone(60)
     known, found = runner.up(Small(port=port))
     assert (found, known.ready) == (False, True)
 
@@ -265,7 +277,7 @@ def test_what_a_run_left_that_was_killed_goes_with_the_next_one(runner: Runner, 
     process = known.nodes[0].process
     assert process is not None
     process.send(signal.SIGKILL)
-    assert process.wait_gone(10)
+    assert process.wait_gone(60)
     runner.up(Small(port=port), kept=False, quick=True, user=users[0])
     assert (runner.folder("small") / "node-1" / "data").read_text() == "started\n" * 2
     runner.release(users[0])

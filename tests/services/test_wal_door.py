@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 import headwater
+from headwater.client.local import LocalLog
 from headwater.core.config import Config, load
-from headwater.core.errors import NotOwner, RegionNotFound, Unavailable, Unsupported
+from headwater.core.errors import Fenced, NotOwner, RegionNotFound, Unavailable, Unsupported
+from headwater.log.epochs import EPOCH, mark
 from headwater.testing.log_ground import fresh
+from headwater.wal.answers import RegionEvent
 from headwater.wal.bounds import Excluded
+from headwater.wal.layout import RecordKind, encode_key
 from headwater.wal.settings import RegionSettings
 
 pytestmark = [pytest.mark.service("kafka"), pytest.mark.anyio]
@@ -84,3 +91,76 @@ async def test_a_region_whose_records_brokers_remove_is_not_opened(hw: headwater
         done.result()
     with pytest.raises(Unavailable, match=r"retention\.ms=1000"):
         await wal.open(7)
+
+
+async def test_events_from_now_on_tell_nothing_of_a_former_owner_or_a_stranger(
+    hw: headwater.Headwater, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers take whatever is sent. The owner does not count it, and neither do those who follow."""
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    region = await wal.open(7, create=True)
+    await region.write(1, [b"a"])
+    producer, topic = Producer({"bootstrap.servers": kafka}), f"{wal.namespace}_data_7"
+    watched, begun = LocalLog.watched, asyncio.Event()
+
+    def seen(self: LocalLog, topic: str, partition: int) -> Any:
+        begun.set()
+        return watched(self, topic, partition)
+
+    monkeypatch.setattr(LocalLog, "watched", seen)
+    events = region.events()
+
+    async def next_write() -> RegionEvent:
+        return await anext(event async for event in events if event.kind != "clean")  # its opening cleans it
+
+    first = asyncio.create_task(next_write())
+    await asyncio.wait_for(begun.wait(), 60)
+    for headers in ([], [(EPOCH, mark(1))]):
+        producer.produce(topic, b"\0stranger", encode_key(RecordKind.ENTRY, 7, 1, 2), 0, headers=headers)
+    assert not producer.flush(60)
+    assert await region.write(1, [b"b"]) == 2
+    event = await first
+    assert (event.kind, event.first, event.offset) == ("write", 2, (await region.statistics()).end - 1)
+
+
+async def test_who_has_taken_a_region_over_may_delete_it(hw: headwater.Headwater, config: Config) -> None:
+    """The group still names the process from which it was taken, as long as that one lives."""
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    former = await wal.open(7, create=True)
+    await former.write(1, [b"a"])
+    async with headwater.open(config=config) as other:
+        theirs = other.wal(wal.namespace)
+        with pytest.raises(NotOwner):
+            await theirs.delete(7)
+        await theirs.take_over(7)
+        assert (await theirs.delete(7)).offsets > 0
+        assert await theirs.regions() == []
+        made = await theirs.open(7, create=True, take_over=True)
+        assert await made.write(1, [b"new"]) == 1
+        with pytest.raises(Fenced):
+            await former.write(1, [b"b"])
+
+
+async def test_a_former_owner_shows_what_the_log_holds(hw: headwater.Headwater, config: Config) -> None:
+    """Also of a region that was deleted and created again: its epochs begin anew."""
+    wal = hw.wal(fresh("wal").replace("_", "-"))
+    former = await wal.open(7, create=True)
+    for _ in range(5):
+        await former.write(1, [b"a"])
+    assert (await former.statistics()).open
+    async with headwater.open(config=config) as other:
+        theirs = other.wal(wal.namespace)
+        taken = await theirs.take_over(7)
+        assert await taken.write(1, [b"b"]) == 6
+        assert await former.sequence_num(1) == 6
+        assert not (await former.statistics()).open
+        with pytest.raises(Fenced):
+            await former.write(1, [b"c"])
+        former = await wal.take_over(7)
+        assert await former.sequence_num(1) == 6
+        await theirs.take_over(7)
+        await theirs.delete(7)
+        made = await theirs.open(7, create=True, take_over=True)
+        assert await made.write(1, [b"new"]) == 1
+        assert [entry.payload async for entry in former.scan()] == [b"new"]
+        assert not (await former.statistics()).open

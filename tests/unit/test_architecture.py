@@ -44,6 +44,8 @@ LIMITS = {
     "A record from the source to the ack": 18,
     "An append over HTTP": 10,
     "A write to a region": 10,
+    "A row of a queue: put and claim": 10,
+    "A journal: append and read": 10,
     "A document's PUT": 10,
     "`headwater log show`": 10,
 }
@@ -84,6 +86,7 @@ def test_the_pictures_show_the_layers_that_the_linter_checks(page: str) -> None:
 
 # -- rules of every file ------------------------------------------------------------------------------------------
 
+LONGEST = 400  # lines of a file: one that is longer holds two things
 POSITIONAL = 4  # arguments of a constructor; more are given by keyword, where a reader sees what each is
 FOREIGN = {  # names of other libraries for which they have no public ones
     *("_asdict", "_replace", "_exit"),  # of the standard library, and public in spite of their names
@@ -150,6 +153,11 @@ def _private(path: Path, nodes: list[ast.AST]) -> Iterator[str]:
     for node in attributes:
         if re.match(r"_[^_]", node.attr) and not _of_self(node) and node.attr not in known:
             yield f"{_own(path)}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_no_file_is_longer_than_one_thing_needs() -> None:
+    lines = {_own(path): path.read_text().count("\n") for path in FILES}
+    assert {path: count for path, count in lines.items() if count > LONGEST} == {}
 
 
 def test_constructors_take_many_arguments_by_keyword() -> None:

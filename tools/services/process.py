@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,9 +34,9 @@ class Process(msgspec.Struct, frozen=True):
     boot: str
 
     def alive(self) -> bool:
-        """Whether it still runs. A zombie does not."""
+        """Whether it still runs. A zombie does not; but one whose other threads are still ending has its files, locks and ports."""
         stat = _stat(self.pid)
-        return stat is not None and stat[0] != "Z" and stat[1] == self.began and boot_id() == self.boot
+        return stat is not None and (stat.state != "Z" or stat.threads > 1) and stat.began == self.began and boot_id() == self.boot
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal; nothing happens when the process is gone."""
@@ -84,8 +85,8 @@ class Process(msgspec.Struct, frozen=True):
         """The other processes of its session: what it has started, such as Spark's executors and their Python workers."""
         members = []
         for entry in os.listdir("/proc"):
-            if entry.isdigit() and int(entry) != self.pid and (stat := _stat(int(entry))) and stat[2] == self.pid:
-                members.append(Process(int(entry), stat[1], self.boot))
+            if entry.isdigit() and int(entry) != self.pid and (stat := _stat(int(entry))) and stat.session == self.pid:
+                members.append(Process(int(entry), stat.began, self.boot))
         return members
 
     def listens(self, port: int) -> bool:
@@ -117,27 +118,36 @@ def spawn(command: Sequence[str], *, env: Mapping[str, str], folder: Path, log: 
         raise Unavailable(f"{command[0]} could not be started: {done.stderr.strip()}", hint="See `python -m tools.services status`.")
     pid = int(done.stdout)
     stat = _stat(pid)
-    return Process(pid, stat[1] if stat else -1, boot_id())  # -1: it is gone already, and `alive` will say so
+    return Process(pid, stat.began if stat else -1, boot_id())  # -1: it is gone already, and `alive` will say so
 
 
 def current() -> Process:
     """The process that asks."""
     stat = _stat(os.getpid())
-    return Process(os.getpid(), stat[1] if stat else -1, boot_id())
+    return Process(os.getpid(), stat.began if stat else -1, boot_id())
 
 
 def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _stat(pid: int) -> tuple[str, int, int] | None:
-    """State, start time and session of a process; None when there is none."""
+class _Stat(NamedTuple):
+    state: str
+    """Of the first thread: a process can be a zombie by this letter while its other threads run."""
+    threads: int
+    """Those that have not ended, and the first one."""
+    began: int
+    session: int
+
+
+def _stat(pid: int) -> _Stat | None:
+    """What the system says of a process; None when there is none."""
     try:
         # The name in parentheses may hold anything, spaces and parentheses too: count from the last one.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return fields[0], int(fields[19]), int(fields[3])
+    return _Stat(state=fields[0], threads=int(fields[17]), began=int(fields[19]), session=int(fields[3]))
 
 
 def _listening(port: int) -> set[str]:

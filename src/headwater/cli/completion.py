@@ -1,5 +1,5 @@
-"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables, queues, journals and documents, looked up where the
-command would.
+"""Shell completion: names of topics, pipelines, sinks, adaptors, regions, tables, queues, keys, journals, projections, documents, indexes
+and views, looked up where the command would.
 
 After any error it offers nothing.
 """
@@ -15,34 +15,50 @@ import typer
 from headwater.cli.at import At
 
 _MOST_IDS = 10_000  # that are looked at
+_ITEMS = 200  # of a collection that are offered
 Complete = Callable[[typer.Context, str], list[str]]
 
 
-def _completing(found: Callable[[Any, dict[str, Any]], Iterable[str]]) -> Complete:
-    """The names that `found` returns for an open door and the words so far, if they begin with the typed text."""
+def _completing(found: Callable[[Any, dict[str, Any], str], Iterable[str]]) -> Complete:
+    """The names that `found` returns for an open door, the words so far and the typed text, if they begin with that text."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         words = ctx.params
         try:
             with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door(waits=False) as hw:
-                return sorted(name for name in found(hw, words) if name.startswith(incomplete))
+                return sorted(name for name in found(hw, words, incomplete) if name.startswith(incomplete))
         except Exception:
             return []
 
     return complete
 
 
-topics = _completing(lambda hw, words: (topic.name for topic in hw.log.topics()))
-pipelines = _completing(lambda hw, words: (one.pipeline for one in hw.pipelines.list()))
-sinks = _completing(lambda hw, words: (one.sink for one in hw.pipelines[words["name"]].offsets()))
+topics = _completing(lambda hw, words, typed: (topic.name for topic in hw.log.topics()))
+pipelines = _completing(lambda hw, words, typed: (one.pipeline for one in hw.pipelines.list()))
+sinks = _completing(lambda hw, words, typed: (one.sink for one in hw.pipelines[words["name"]].offsets()))
 
 
-regions = _completing(lambda hw, words: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
-queues = _completing(lambda hw, words: (one.queue for one in hw.queue.list()))
-journal_topics = _completing(lambda hw, words: _journal_topics(hw))
-journal_ids = _completing(lambda hw, words: islice(hw.journals(words["topic"]).ids(), _MOST_IDS))
-documents = _completing(lambda hw, words: (one.path for one in islice(hw.documents.list(), _MOST_IDS)))
-wal_tables = _completing(lambda hw, words: _tables_of(hw, words["region"]))
+regions = _completing(lambda hw, words, typed: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
+wal_tables = _completing(lambda hw, words, typed: _tables_of(hw, words["region"]))
+queues = _completing(lambda hw, words, typed: (one.queue for one in hw.queue.list()))
+queue_keys = _completing(lambda hw, words, typed: (str(one.key) for one in islice(hw.queue(words["queue"]).rows(prefix=typed), _MOST_IDS)))
+journal_topics = _completing(lambda hw, words, typed: _journal_topics(hw))
+journal_ids = _completing(lambda hw, words, typed: islice(hw.journals(words["topic"]).ids(), _MOST_IDS))
+projections = _completing(lambda hw, words, typed: (one.name for one in hw.journals(words["topic"]).projections()))
+documents = _completing(lambda hw, words, typed: _paths(hw, typed))
+prefixes = _completing(lambda hw, words, typed: (one.path for one in islice(hw.documents.list(typed), _MOST_IDS)))
+indexes = _completing(lambda hw, words, typed: (one.index_id for one in hw.documents[words["path"]].indexes.list()))
+views = _completing(lambda hw, words, typed: (one.path for one in hw.documents.views.list()))
+
+
+def _paths(hw: Any, typed: str) -> Iterator[str]:
+    """The paths of documents and collections, and behind `shop/catalogue~/` those of its items."""
+    collection, tilde, _ = typed.partition("~/")
+    if not tilde:
+        yield from (one.path for one in islice(hw.documents.list(typed), _MOST_IDS))
+        return
+    for item in hw.documents[f"{collection}~"].query(size=_ITEMS):
+        yield f"{collection}~/{item['id']}"
 
 
 def _tables_of(hw: Any, region: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 
+from headwater.cli import completion
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.output import Column, agreed, count, counted, print_json, print_table
@@ -25,7 +26,9 @@ _AT_ONCE = 500  # writes of one request
 @command(example="headwater doc export shop/ --to shop.ndjson")
 def export(
     at: At,
-    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only paths that begin so.", show_default=False)] = "",
+    prefix: Annotated[
+        str, typer.Argument(metavar="PREFIX", help="Only paths that begin so.", show_default=False, autocompletion=completion.prefixes)
+    ] = "",
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write to a file, which appears when it is whole.", show_default=False)
     ] = None,
@@ -91,7 +94,9 @@ def import_(
 @command(example="headwater doc transactions --path shop/catalogue~ --state accepted")
 def transactions(
     at: At,
-    path: Annotated[str | None, typer.Option("--path", metavar="PATH", help="Only of this document or collection.")] = None,
+    path: Annotated[
+        str | None, typer.Option("--path", metavar="PATH", help="Only of this document or collection.", autocompletion=completion.prefixes)
+    ] = None,
     state: Annotated[
         Literal["accepted", "applied", "indexed", "published"] | None,
         typer.Option("--state", help="accepted: only those that the store lacks; another: only those that it has."),

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from headwater.cli import completion
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.doc_options import CollectionPath, Filter, resource_at
@@ -22,7 +23,9 @@ def index(
     ],
     path: CollectionPath,
     at: At,
-    id: Annotated[str | None, typer.Argument(metavar="INDEX", help="The id of the index.", show_default=False)] = None,
+    id: Annotated[
+        str | None, typer.Argument(metavar="INDEX", help="The id of the index.", show_default=False, autocompletion=completion.indexes)
+    ] = None,
     sort: Annotated[
         str, typer.Option("--sort", metavar="FIELDS", help="Of `create`: its order, such as price:decimal,name or --sort=-price:decimal.")
     ] = "",
@@ -62,7 +65,9 @@ def view(
         typer.Argument(metavar="put|list|show|delete", help="What to do.", show_default=False),
     ],
     at: At,
-    path: Annotated[str | None, typer.Argument(metavar="PATH", help="The view, such as cheap~.", show_default=False)] = None,
+    path: Annotated[
+        str | None, typer.Argument(metavar="PATH", help="The view, such as cheap~.", show_default=False, autocompletion=completion.views)
+    ] = None,
     template: Annotated[
         str | None, typer.Argument(metavar="TEMPLATE", help="Of `put`: what it mirrors; {*} is one segment.", show_default=False)
     ] = None,

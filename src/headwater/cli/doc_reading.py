@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli import completion
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.doc_options import NOTHING_FOUND, CollectionPath, DocPath, FailEmpty, Filter, Sort, json_text, resource_at
@@ -44,7 +45,9 @@ def get(
 @command(name="list", example="headwater doc list shop/")
 def list_documents(
     at: At,
-    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only paths that begin so.", show_default=False)] = "",
+    prefix: Annotated[
+        str, typer.Argument(metavar="PREFIX", help="Only paths that begin so.", show_default=False, autocompletion=completion.prefixes)
+    ] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most to show; with --json all.")] = 1000,
     fail_empty: FailEmpty = False,
 ) -> None:
@@ -146,7 +149,12 @@ def history(
 def feed(
     path: Annotated[
         str,
-        typer.Argument(metavar="PATH", help="A document, collection or item, or a prefix that ends with /; / is all.", show_default=False),
+        typer.Argument(
+            metavar="PATH",
+            help="A document, collection or item, or a prefix that ends with /; / is all.",
+            show_default=False,
+            autocompletion=completion.documents,
+        ),
     ],
     at: At,
     after: Annotated[

@@ -96,7 +96,9 @@ def base(topic: JournalTopic, at: At) -> None:
     events, size = sum(one.events for one in found.partitions), sum(one.bytes for one in found.partitions)
     journals_held = sum(one.journals for one in found.partitions)
     would = f"would hold {counted(events, 'event')}" if at.dry_run else f"holds {counted(events, 'event')}, in {counted(size, 'byte')}"
-    at.answered(found, f"verify: equal. The base of {found.topic} {would} of {counted(journals_held, 'journal')}.")
+    count = sum(one.snapshots for one in found.partitions)
+    snapshots = f" and {counted(count, 'snapshot')}" if count else ""
+    at.answered(found, f"verify: equal. The base of {found.topic} {would} of {counted(journals_held, 'journal')}{snapshots}.")
 
 
 @command("yes", "dry_run", example="headwater journal rebuild bank --why 'new disk'")

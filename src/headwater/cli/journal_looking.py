@@ -114,6 +114,8 @@ def status(at: At, topic: JournalTopicIfAny = None) -> None:
             columns,
             [tuple(map(str, (p.partition, p.start, p.end, p.pointer, p.lag, p.cached, p.hits, p.misses))) for p in one.partitions],
         )
+        for stopped in (p for p in one.partitions if p.problem):
+            typer.echo(f"Partition {stopped.partition} is not copied: {visible(stopped.problem)}")
 
 
 def _words(one: TopicStatus) -> str:
@@ -121,7 +123,8 @@ def _words(one: TopicStatus) -> str:
     doubles = sum(partition.duplicates for partition in one.partitions)
     told = f"; {counted(doubles, 'event')} gave way to another one of the same number" if doubles else ""
     cipher = f", cipher {one.cipher}" if one.cipher else ""
-    return f"Topic {one.topic}: writers {one.writers}, store {one.store}{cipher}; {copied}{told}."
+    engine = {"here": "\nThe last round ran in the replicator.", "spark": "\nThe last round ran on Spark."}.get(one.engine or "", "")
+    return f"Topic {one.topic}: writers {one.writers}, store {one.store}{cipher}; {copied}{told}.{engine}"
 
 
 @command(example="headwater journal trail bank alice")

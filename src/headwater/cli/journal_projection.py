@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headwater.cli import completion
 from headwater.cli.at import At
 from headwater.cli.command import command
 from headwater.cli.journal_options import JournalTopic, cell, time_cell, topic_at
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from headwater.client.blocking import BlockingNamedProjection
     from headwater.journal.projection_run import ProjectionRun
 
-ProjectionName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the projection.", show_default=False)]
+ProjectionName = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The name of the projection.", show_default=False, autocompletion=completion.projections),
+]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, which the audit keeps.", show_default=False)]
 
 

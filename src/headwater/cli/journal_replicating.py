@@ -72,11 +72,14 @@ def _stop_with(stop: StopSignal, loop: ReplicatorLoop) -> None:
 def _catch_up(loop: ReplicatorLoop, rounds: _Rounds, at: At) -> None:
     if loop.lock is not None and not loop.lock.take():
         raise Conflict("Another process replicates these journals.", hint="See how far it is with `headwater journal status`.")
+    hints: dict[str, str] = {}
     try:
         done = loop.catch_up()
         for one in loop.status().partitions:  # also those that no round has begun with, as where the log is older than the store
             if one.problem is not None:
-                rounds.problems.setdefault(f"{one.topic}/{one.partition}", one.problem.message)
+                place = f"{one.topic}/{one.partition}"
+                rounds.problems.setdefault(place, one.problem.message)
+                hints[place] = "" if one.problem.poison else one.problem.hint
     finally:
         loop.close()
     if not done and rounds.problems:
@@ -84,7 +87,8 @@ def _catch_up(loop: ReplicatorLoop, rounds: _Rounds, at: At) -> None:
         place, message = next(iter(rounds.problems.items()))
         raise Stopped(
             f"{place} is not copied to its end: {message}",
-            hint=f"See what stops it with `headwater journal dead {place.partition('/')[0].removeprefix(SNAPSHOTS)} list`.",
+            hint=hints.get(place)
+            or f"See what stops it with `headwater journal dead {place.partition('/')[0].removeprefix(SNAPSHOTS)} list`.",
         )
 
 

@@ -47,16 +47,31 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
             sys.stdout.write("  ".join(placed).rstrip() + "\n")
         return
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.name, justify="right" if column.right else "left", overflow="fold")
+    console = Console(file=sys.stdout, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    least = [cell_len(column.name) for column in columns]
+    wide = [max(map(cell_len, column), default=0) for column in zip(*cells, strict=True)] or least
+    widths = _fitted(least, list(map(max, least, wide)), console.width - 2 * (len(columns) - 1))
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column.name, justify="right" if column.right else "left", overflow="fold", width=width)
     for line in cells:
         table.add_row(*(Text(cell) for cell in line))
-    Console(file=sys.stdout, highlight=False).print(table)
+    console.print(table)
+
+
+def _fitted(least: list[int], widths: list[int], room: int) -> list[int]:
+    """Widths of columns that fit together: the widest one gives way, so that names, numbers and times stay whole as long as possible."""
+    widths = [min(width, max(room, 1)) for width in widths]
+    while sum(widths) > room and (wide := [at for at in range(len(widths)) if widths[at] > least[at]]):
+        widths[max(wide, key=lambda at: widths[at])] -= 1
+    while sum(widths) > room and max(widths) > 1:  # a very narrow terminal: names are folded, too
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def visible(text: str) -> str:

@@ -23,7 +23,7 @@ QueueName = Annotated[
 QueueIfAny = Annotated[
     str | None, typer.Argument(metavar="QUEUE", help="One queue instead of all.", show_default=False, autocompletion=completion.queues)
 ]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The key of the row.", show_default=False)]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The key of the row.", show_default=False, autocompletion=completion.queue_keys)]
 Tokens = Annotated[list[str], typer.Argument(metavar="TOKEN", help="Tokens of claims.", show_default=False)]
 Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token of the claim.", show_default=False)]
 Lease = Annotated[str | None, typer.Option("--lease", metavar="DURATION", help="The lease, such as 60s; as the queue says unless given.")]

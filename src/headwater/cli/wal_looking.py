@@ -42,7 +42,7 @@ def regions(
     if at.json:
         print_json(found)
     elif found:
-        columns = (Column("region"), Column("start", True), Column("end", True), Column("segment", True), Column("max_record", True))
+        columns = (Column("region"), Column("start", True), Column("end", True), Column("segment", True), Column("max record", True))
         print_table(
             columns,
             [

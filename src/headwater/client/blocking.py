@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import re
 import sys
 import threading
 import weakref
@@ -102,6 +103,10 @@ class BlockingObject:
         if name.startswith("_"):
             raise AttributeError(name)
         return self._loop.wrapped(getattr(self._of, name))
+
+    def __dir__(self) -> list[str]:
+        own = [name for name in super().__dir__() if not name.startswith("_")]
+        return sorted({*own, *(name for name in _values_of(self._of) if not name.startswith("_"))})
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._of!r}>"
@@ -270,12 +275,14 @@ class _Loop:
                 self.call(_close, items)
 
     def wrapped(self, value: Any) -> Any:
-        """The value itself, or a blocking wrapper of an object with async methods; of a list, of each of its items."""
+        """The value itself, or a blocking wrapper of an object with async methods; of a list or a named tuple, of each of its items."""
         if inspect.isasyncgen(value):
             return self.iterate(value)
         kind: type = type(value)
         if kind is list and value and _wrapper(type(value[0])) is not None:
             return [self.wrapped(item) for item in value]
+        if kind.__base__ is tuple and hasattr(kind, "_fields"):
+            return kind(*map(self.wrapped, value))
         wrapper = _wrapper(kind)
         return value if wrapper is None else wrapper(value, self)
 
@@ -290,7 +297,7 @@ def _wrapper(kind: type) -> type[BlockingObject] | None:
 @functools.cache
 def blocking_class(kind: type) -> type[BlockingObject]:
     """The blocking class for one of the door's: the same methods without `await`."""
-    made: dict[str, Any] = {"__doc__": kind.__doc__, "__module__": __name__}
+    made: dict[str, Any] = {"__doc__": blocking_text(kind.__doc__), "__module__": __name__}
     for name in dir(kind):
         value = inspect.getattr_static(kind, name)
         if name.startswith("_") and name not in ("__getitem__", "__iter__", "__call__"):
@@ -313,10 +320,33 @@ def _calling(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         method, loop = getattr(self._of, name), self._loop
         if _is_coroutine(getattr(method, "__func__", method)):
             return loop.wrapped(loop.call(method, *args, **named))
-        return loop.wrapped(method(*args, **named))
+        made = method(*args, **named)
+        if named.get("create") and hasattr(type(made), "__await__"):  # `await hw.queue("pages", create=True)` makes the queue
+            made = loop.call(_awaited, made)
+        return loop.wrapped(made)
 
-    call.__doc__ = inspect.getdoc(function)
+    call.__doc__ = blocking_text(inspect.getdoc(function))
+    returns = function.__annotations__.get("return")
+    if isinstance(returns, str) and "Async" in returns:
+        blocking = inspect.signature(function).replace(return_annotation=returns.replace("Async", ""))
+        call.__signature__ = blocking  # type: ignore[attr-defined]  # help() prints it
     return call
+
+
+def blocking_text(text: str | None) -> str | None:
+    """A docstring with its examples as they are for plain code: without `await`, and without `async` before `with` and `for`."""
+    return text and re.sub(r"\bawait (?=\w)|\basync (?=with |for )", "", text)
+
+
+def _values_of(value: Any) -> list[str]:
+    """The names of a value's attributes that are no methods."""
+    kind = _interface(type(value))
+    fields = [name for name in dir(kind) if not inspect.isroutine(inspect.getattr_static(kind, name))]
+    return fields + (list(getattr(value, "__dict__", ())) if kind is type(value) else [])
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 _is_coroutine = functools.lru_cache(maxsize=1024)(inspect.iscoroutinefunction)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from headwater.client.document_value import (
     ANY_BODY,
@@ -18,7 +18,7 @@ from headwater.client.document_value import (
     DocumentChange,
 )
 from headwater.client.door import Headwater
-from headwater.client.queue_claim import DeadQueueRow, Exchanged, QueueRow
+from headwater.client.queue_claim import DeadQueueRow, QueueRow
 from headwater.client.queue_result import NO_RESULT
 from headwater.client.queue_rows import GivenAfter
 from headwater.client.queue_running import WorkerReport
@@ -172,7 +172,7 @@ class BlockingLog:
         """Finish the appends under way, then close. Later calls raise `Closed`; closing twice is no error."""
 
 class BlockingPipelines:
-    """All pipelines of a log: `await hw.pipelines.list()`, `await hw.pipelines["shop"].status()`."""
+    """All pipelines of a log: `hw.pipelines.list()`, `hw.pipelines["shop"].status()`."""
 
     def list(self) -> Sequence[answers.Status]:
         """The status of every pipeline that has run here, sorted by name."""
@@ -268,7 +268,7 @@ class BlockingOnePipeline:
         """Keep, below what every sink has taken, the last message of each namespace."""
 
 class BlockingWriteAheadLog:
-    """Every namespace: `wal = hw.wal("wal")`, then `region = await wal.open(7, create=True)`, then `await region.write(1, [b"…"])`."""
+    """Every namespace: `wal = hw.wal("wal")`, then `region = wal.open(7, create=True)`, then `region.write(1, [b"…"])`."""
 
     def __call__(self, namespace: str) -> BlockingWalNamespace:
         """A namespace by its name. Does no I/O. Errors: `BadInput` for what is no name."""
@@ -398,7 +398,7 @@ class BlockingEntryStream:
         """The entries, one by one."""
 
 class BlockingQueues:
-    """Every queue: `pages = await hw.queue("pages", create=QueueSettings(lease="60s"))`, then `await pages.put("page:/about", {…})`."""
+    """Every queue: `pages = hw.queue("pages", create=QueueSettings(lease="60s"))`, then `pages.put("page:/about", {…})`."""
 
     def __call__(self, name: str, *, create: QueueSettings | bool = False, declaration: str | Path | None = None) -> BlockingOneQueue:
         """A queue by its name. Does no I/O. Awaiting it opens it, and with `create` makes one that is not there. Errors: `BadInput`."""
@@ -465,7 +465,7 @@ class BlockingOneQueue:
         `unique_for`, such as "10m": the put is `ignored` where its key was done within it; left out, as the queue's setting says.
         `after`: ids of rows, or what their puts have returned: the row waits until they are gone. One that is dead holds it until it is
         retried and done, or dropped; with after_dead="cancel", one that is dead, cancelled or expired cancels it. A cycle is `BadInput`.
-        `await put.result()` waits until the row is done, and returns what its worker has said of it.
+        `put.result()` waits until the row is done, and returns what its worker has said of it.
         """
 
     def put_many(
@@ -512,7 +512,7 @@ class BlockingOneQueue:
         fail: Sequence[FailedRow] = (),
         extend: Sequence[str] = (),
         release: Sequence[str] = (),
-    ) -> Exchanged:
+    ) -> BlockingExchanged:
         """Say what became of rows by their tokens, and claim up to `n` others, in one call. A stale token never spoils the rest."""
 
     def leave(self, worker: str) -> None:
@@ -547,7 +547,7 @@ class BlockingOneQueue:
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> BlockingQueueWorker:
-        """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`.
+        """A worker that runs a function for each row: `with pages.worker(rebuild, concurrency=8) as w: w.run()`.
 
         `on_dead`: called with each row that dies while the worker runs, whichever worker had it.
         """
@@ -610,7 +610,7 @@ class BlockingOneQueue:
         """Forget every dead row, or those that a filter finds, for good; return how many."""
 
 class BlockingJournals:
-    """Every topic of journals: `bank = hw.journals("bank")`, then `await bank["alice"].append({"type": "opened"})`."""
+    """Every topic of journals: `bank = hw.journals("bank")`, then `bank["alice"].append({"type": "opened"})`."""
 
     def __call__(self, topic: str, *, create: bool = False) -> BlockingTopicJournals:
         """The journals of a topic: `journals("bank")` is the topic `journal-bank`. Does no I/O.
@@ -732,7 +732,7 @@ class BlockingTopicJournals:
         """A projection by its name. Does no I/O. Errors: `BadInput` for what is no name."""
 
 class BlockingDocuments:
-    """Every document and collection: `doc = await hw.documents["shop/settings"].get()`.
+    """Every document and collection: `doc = hw.documents["shop/settings"].get()`.
 
     Errors of every call: `BadPath`, `BadInput`, `Unavailable`; over HTTP also `Unreachable`.
     """
@@ -781,7 +781,7 @@ class BlockingDocuments:
         """Make the store anew from the log. Errors: `LogGap` where the log was deleted."""
 
 class BlockingCollectionIndexes:
-    """The indexes of a collection: `await shop.indexes.create("by-price", sort="price:decimal")`. Errors: `BadPath`, `Unavailable`."""
+    """The indexes of a collection: `shop.indexes.create("by-price", sort="price:decimal")`. Errors: `BadPath`, `Unavailable`."""
 
     def create(
         self, index: str | None = None, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
@@ -807,7 +807,7 @@ class BlockingCollectionIndexes:
         """Drop an index. Errors: `UnknownIndex`."""
 
 class BlockingCollectionSchema:
-    """What the items of a collection must look like: `await shop.schema.put({"required": ["price"]})`. Errors: `BadPath`, `Unavailable`."""
+    """What the items of a collection must look like: `shop.schema.put({"required": ["price"]})`. Errors: `BadPath`, `Unavailable`."""
 
     def put(self, schema: Any, *, dry_run: bool = False) -> None:
         """Give the collection a JSON Schema: from now on a write of an item that does not fit it is `UnfitBody`, which names the field.
@@ -820,7 +820,7 @@ class BlockingCollectionSchema:
         """Take the schema away. Errors: `DocumentNotFound` where the collection has none."""
 
 class BlockingResource:
-    """A document, a collection or an item: `shop = hw.documents["shop/catalogue~"]`, then `await shop.put("hat", {"price": 12})`.
+    """A document, a collection or an item: `shop = hw.documents["shop/catalogue~"]`, then `shop.put("hat", {"price": 12})`.
 
     Calls of a collection name the item first; calls of a document or an item name none. Errors of every call: `BadPath`, `BadInput`,
     `DocumentNotFound`, `Unavailable`; over HTTP also `Unreachable`.
@@ -923,7 +923,7 @@ class BlockingResource:
         ("put", "shop/catalogue~/hat", {"price": 12}). Errors: those of the first write that cannot be done."""
 
 class BlockingCollectionViews:
-    """The views: `await hw.documents.views.put("cheap~", "shop/{*}", filter="price < 10")`. Errors: `BadPath`, `Unavailable`."""
+    """The views: `hw.documents.views.put("cheap~", "shop/{*}", filter="price < 10")`. Errors: `BadPath`, `Unavailable`."""
 
     def put(self, path: str, template: str, *, filter: str = "", dry_run: bool = False) -> ShownView:
         """Make a view of what a template names ({*} stands for one segment) and a filter accepts. Errors: `BadFilter`, `Conflict`."""
@@ -938,7 +938,7 @@ class BlockingCollectionViews:
         """End a view, and delete its items. Errors: `DocumentNotFound`."""
 
 class BlockingIndexTemplates:
-    """Indexes of every collection whose path fits: `await hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
+    """Indexes of every collection whose path fits: `hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
 
     def put(
         self, index: str, template: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
@@ -967,7 +967,7 @@ class BlockingJournal:
 
     @property
     def snapshots(self) -> BlockingJournalSnapshots:
-        """Its snapshots: `await alice.snapshots.save(state)`. Does no I/O."""
+        """Its snapshots: `alice.snapshots.save(state)`. Does no I/O."""
 
     def append(
         self,
@@ -1104,8 +1104,14 @@ class BlockingNamedProjection:
     def dead_drop(self, partition: int, offset: int, number: int, *, why: str = "", dry_run: bool = False) -> asked.DeadEventDecided:
         """Drop a dead event: the handler never gets it. Those of its journal that wait for it go on."""
 
+class BlockingExchanged(NamedTuple):
+    """What a claim call has brought: rows, and which of the tokens that it told of no longer count."""
+
+    claims: list[BlockingClaim]
+    stale: list[str]
+
 class BlockingClaim(QueueRow):
-    """A row that the caller may process until `lease_until`: `async with claim: …` is done at its end, and fails with an exception.
+    """A row that the caller may process until `lease_until`: `with claim: …` is done at its end, and fails with an exception.
 
     `Retry` and `GiveUp` end the block without an error; other exceptions go on to the caller. Errors of its calls: `StaleClaim` once the
     lease has ended, or after `done`, `fail` or `release`.

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from headwater.client.document_changes import shown_transaction
+from headwater.core.errors import Unavailable
 from headwater.documents import care_answers, follow_requests
 from headwater.documents.open_documents import TOPIC, OpenDocuments
+from headwater.documents.partition_status import PartitionStanding
 from headwater.documents.path import logical_partition
 from headwater.documents.store import DocumentStore
 from headwater.documents.transactions import transactions_of
@@ -26,7 +28,8 @@ class DocumentCare:
 
     async def status(self, request: follow_requests.ListDocumentPartitions) -> care_answers.DocumentsStatus:
         documents = await self._opened()
-        found = await asyncio.to_thread(documents.status)
+        count = await asyncio.to_thread(lambda: documents.partitions)
+        found = await asyncio.gather(*(_standing(documents, number) for number in range(count)))
         owners = await asyncio.to_thread(lambda: [self._owner(one.partition) for one in found])
         shown = [
             care_answers.DocumentPartitionStatus(
@@ -104,3 +107,11 @@ class DocumentCare:
                 await documents.rebuild(number)
                 report(sum(ends[: number + 1]), sum(ends))
         return care_answers.RebuiltDocuments(partitions=count, records=sum(ends), dry_run=request.dry_run)
+
+
+async def _standing(documents: OpenDocuments, number: int) -> PartitionStanding:
+    try:
+        return await documents.standing(number)
+    except Unavailable as error:  # another worker has it, and cannot be asked: what everybody sees
+        end, applied = await asyncio.to_thread(lambda: (documents.end(number), documents.applied(number)))
+        return PartitionStanding(partition=number, state="Unknown", end=end, applied=applied, error=error.message)

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import quote
 
 from headwater.core.clock import Clock
-from headwater.core.document_errors import UnknownIndex
 from headwater.core.errors import AlreadyExists
 from headwater.core.ids import Ids, random_id
 from headwater.documents import answers, index_requests
 from headwater.documents.answers import HalLink, HyperStorageIndex, HyperStorageIndexCreated
-from headwater.documents.calls import IndexCall, deleted_index, new_index
+from headwater.documents.calls import IndexCall, deleted_index, new_index, unknown_index
 from headwater.documents.change import ChangeRecord, IndexDefinition
 from headwater.documents.index.builds import IndexBuilds
 from headwater.documents.index.definition import is_alike
@@ -134,7 +133,7 @@ class DocumentIndexing:
         uri = request.collection()
         there = await self._index(uri, request.index)
         if there.state == "deleting":
-            raise _unknown(uri, request.index)
+            raise unknown_index(uri, request.index, ())
         if not request.dry_run:
             await (await self._opened()).change(uri, deleted_index(uri, request.index))
 
@@ -166,9 +165,10 @@ class DocumentIndexing:
 
     async def _index(self, uri: str, id: str) -> IndexDefinition:
         # Of one that is being deleted and one of the same id that was made since, the newer is meant.
-        found = [one for one in await self._indexes(uri) if one.id == id]
+        there = await self._indexes(uri)
+        found = [one for one in there if one.id == id]
         if not found:
-            raise _unknown(uri, id)
+            raise unknown_index(uri, id, there)
         return found[-1]
 
 
@@ -180,7 +180,3 @@ def _created(uri: str, id: str, status: int) -> Reply[HyperStorageIndexCreated]:
 
 def _exists(uri: str, id: str) -> AlreadyExists:
     return AlreadyExists(f"{uri} has another index {id!r:.60}.", hint=f"Drop it first: `headwater doc index drop {uri} {id}`.")
-
-
-def _unknown(uri: str, id: str) -> UnknownIndex:
-    return UnknownIndex(f"{uri} has no index {id!r:.60}.", hint=f"List them with `headwater doc index list {uri}`.")

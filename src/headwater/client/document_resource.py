@@ -24,7 +24,6 @@ from headwater.client.document_value import (
     begins_anew,
     change_of,
     decoded,
-    encoded,
 )
 from headwater.core.errors import BadInput
 from headwater.documents import follow_operations as follow_ask
@@ -35,6 +34,7 @@ from headwater.documents.answers import HyperStorageTransactionCreated, StoredCo
 from headwater.documents.path import parse_path
 from headwater.documents.requests import HyperStorageContentGet
 from headwater.documents.write import PatchKind
+from headwater.wire import json
 
 if TYPE_CHECKING:
     from headwater.core.units import Duration
@@ -175,7 +175,7 @@ class Resource:
         Errors: `NotMatched`, `UnfitBody`."""
         path, sent = self._named(item, body)
         request = requests.HyperStorageContentPut(
-            path=path, body=encoded(sent), ttl=_lived(ttl), **_conditions(if_match, if_none_match, idempotency_key)
+            path=path, body=json.encode_given(sent, "body"), ttl=_lived(ttl), **_conditions(if_match, if_none_match, idempotency_key)
         )
         return await self._backend.ask(ask.CONTENT_PUT, request)
 
@@ -193,7 +193,7 @@ class Resource:
         operations, a list of them (RFC 6902); increment, numbers that are added. Errors: `DocumentNotFound`, `NotMatched`, `UnfitBody`."""
         path, sent = self._named(item, body)
         request = requests.HyperStorageContentPatch(
-            path=path, body=encoded(sent), patch=kind, ttl=_lived(ttl), **_conditions(if_match, None, idempotency_key)
+            path=path, body=json.encode_given(sent, "body"), patch=kind, ttl=_lived(ttl), **_conditions(if_match, None, idempotency_key)
         )
         return await self._backend.ask(ask.CONTENT_PATCH, request)
 
@@ -202,7 +202,7 @@ class Resource:
     ) -> HyperStorageTransactionCreated:
         """Add an item to the collection, under an id that is greater than every one before it; `path` of the answer names it."""
         request = requests.HyperStorageContentPost(
-            path=self.path, body=encoded(body), ttl=_lived(ttl), **_conditions(None, None, idempotency_key)
+            path=self.path, body=json.encode_given(body, "body"), ttl=_lived(ttl), **_conditions(None, None, idempotency_key)
         )
         return await self._backend.ask(ask.CONTENT_POST, request)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 import msgspec
@@ -83,30 +81,8 @@ def batch_line(write: BatchWrite) -> BatchLine:
         return write
     if not isinstance(write, tuple) or len(write) not in (2, 3) or write[0] not in get_args(Verb) or not isinstance(write[1], str):
         raise BadInput(f"{write!r:.80} is no write.", hint='Write it such as ("put", "shop/settings", {"open": True}).')
-    body = msgspec.Raw(encoded(write[2])) if len(write) == 3 else msgspec.UNSET
+    body = msgspec.Raw(json.encode_given(write[2], "body")) if len(write) == 3 else msgspec.UNSET
     return BatchLine(method=write[0], path=write[1], body=body)
-
-
-def encoded(value: Any) -> bytes:
-    """A value as the JSON of a body. Errors: `BadInput` for what JSON cannot hold, such as NaN: it would be kept as null, or not at all."""
-    try:
-        body = json.encode(value)
-        whole = b"null" not in body or _is_finite(msgspec.to_builtins(value, builtin_types=(Decimal,), enc_hook=lambda raw: None))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadInput(
-            f"The body is no JSON: {error}.", hint="Give None, bool, int, float, str, lists, dicts, or a msgspec.Struct."
-        ) from None
-    if not whole:
-        raise BadInput("The body has NaN or an infinity, which JSON cannot hold.", hint="Give None, or a text.")
-    return body
-
-
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, float | Decimal):
-        return isfinite(value)
-    if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
-    return all(map(_is_finite, value)) if isinstance(value, list | tuple) else True
 
 
 def decoded(body: bytes, kind: type[B], path: str) -> B:

@@ -20,6 +20,7 @@ from headwater.client.document_reads import DocumentReads
 from headwater.client.document_schemas import DocumentSchemas
 from headwater.client.document_templates import DocumentTemplates
 from headwater.client.document_viewing import DocumentViewing
+from headwater.client.document_workers import DocumentWorkers
 from headwater.client.local import LocalLog
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.clock import Clock, SystemClock
@@ -117,6 +118,8 @@ class DocumentsPerformer:
         self.care = DocumentCare(self.opened, self.settings.store.engine, self._owner_of)
         self.metrics = DocumentMetrics()
         self._loops: DocumentLoops | None = None
+        self.workers: DocumentWorkers | None = None
+        """Those with which this one shares the partitions; None: there are no others."""
 
     # -- how it runs ------------------------------------------------------------------------------------------
 
@@ -163,6 +166,8 @@ class DocumentsPerformer:
                         quick=self._quick,
                         topic=self._topic,
                     )
+                    if self.workers is not None:
+                        self._documents.homes = self.workers.homes(log.engine, self.clock)
                     self.indexing.watch(self._documents)
         return self._documents
 
@@ -182,9 +187,14 @@ class DocumentsPerformer:
             self.metrics.read = documents.status
             self._loops.start()
             await self.viewing.start()
+            if self.workers is not None:
+                await self.workers.start()
 
     async def aclose(self) -> None:
         """Finish the calls under way. Closing twice is no error."""
+        workers, self.workers = self.workers, None
+        if workers is not None:
+            await workers.aclose()
         self._closed = True
         self.metrics.read = tuple
         loops, self._loops = self._loops, None
@@ -306,7 +316,10 @@ class DocumentsPerformer:
             uri = parse_path(line.path).uri
         except BadPath:
             return True  # it is refused at once
-        return documents.partitions > 0 and documents.opened(documents.partition_of(uri)) is not None
+        if not documents.partitions:
+            return False
+        number = documents.partition_of(uri)
+        return documents.other(number) is not None or documents.opened(number) is not None
 
     async def _line(self, documents: OpenDocuments, line: requests.BatchLine) -> WrittenDocument | HeadwaterError:
         try:

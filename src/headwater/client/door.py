@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from headwater.client.remote import RemoteLog
     from headwater.client.wal import WriteAheadLog
 
+_ADDRESS = re.compile(r"(?:https?:/?)?([\w.-]+:\d+)/?", re.IGNORECASE)  # a server's without its scheme, or with half of it
+_EXAMPLE = "http://127.0.0.1:8420"
 _SILENCE = 5.0  # seconds in which a server that lives says something
 
 
@@ -137,16 +140,11 @@ class Headwater:
     async def _open(self) -> AsyncLog:
         where: object = self._where
         self._check()
-        if where is not None and (not isinstance(where, str | os.PathLike) or where == ""):  # Path("") would be the current directory
+        # Path("") would be the current directory.
+        if where is not None and (not isinstance(where, str | os.PathLike) or where == "" or "\0" in os.fspath(where)):
             raise BadInput(f"{where!r} names no directory.", hint="Give a directory, an address such as http://127.0.0.1:8420, or nothing.")
-        if isinstance(self._where, str) and "://" in self._where:
-            if not self._where.startswith(("http://", "https://")):
-                raise BadInput(
-                    f"{self._where!r} is neither a directory nor the address of a server.",
-                    hint="Give a directory, or an address such as http://127.0.0.1:8420. Kafka is named in headwater.toml: "
-                    '[log] engine = "kafka".',
-                )
-            self.address = self._where
+        if isinstance(self._where, str) and _is_address(self._where):
+            self.address = _server_address(self._where)
         else:
             config = self._loaded()
             data = config.settings.data if self._where is None else Path(self._where)
@@ -214,6 +212,22 @@ class Headwater:
 
     def _loaded(self) -> Config:
         return self._config if isinstance(self._config, Config) else load(file=self._config)
+
+
+def _is_address(where: str) -> bool:
+    """Whether a text is an address: a directory that is not there yet is not called `localhost:8420`, and no typo makes it."""
+    return "://" in where or (_ADDRESS.match(where) is not None and not os.path.exists(where))
+
+
+def _server_address(where: str) -> str:
+    """The address of a server. Errors: `BadInput` for one of another kind."""
+    scheme, _, rest = where.partition("://")
+    if scheme.lower() in ("http", "https"):
+        return f"{scheme.lower()}://{rest}"
+    kafka = 'Kafka is named in headwater.toml: [log] engine = "kafka".'
+    given = _ADDRESS.fullmatch(where)
+    hint = f"If a server is meant, write http://{given[1]}." if given else f"Give a directory, or an address such as {_EXAMPLE}. {kafka}"
+    raise BadInput(f"{where!r} is neither a directory nor the address of a server.", hint=hint)
 
 
 def _serves(data: Path, url: str) -> bool:

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -48,11 +48,9 @@ class HttpConnection:
         `unix`: the server's Unix socket, used if it is reachable; `only_unix`: use no port. `same`: tells whether the intended server still
         listens at the address; if not, a new connection is `Unreachable`.
         """
-        host, port = _address(url, token)
         self._url = url.rstrip("/")
-        trust = _trust(ca) if self._url.startswith("https:") else None
         self._prefix = quote(urlsplit(self._url).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
-        self._pool = HttpPool(host, port, trust=trust, unix=unix, only_unix=only_unix, same=same)
+        self._pool = pool_of(url, token, ca=ca, unix=unix, only_unix=only_unix, same=same)
         authorization = f"Authorization: Bearer {token}\r\n" if token else ""
         self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc}\r\n{authorization}".encode()
 
@@ -257,6 +255,12 @@ async def _events(protocol: HttpProtocol, exchange: Exchange, names: Collection[
                 raise error_of(500, event.data.encode())
             if event.event == "message" or event.event in names:
                 yield event
+
+
+def pool_of(url: str, token: str | None = None, *, ca: Path | None = None, **more: Any) -> HttpPool:
+    """The pool of connections to the server at an address. `more`: as for `HttpPool`. Errors: `BadConfig`."""
+    host, port = _address(url, token)
+    return HttpPool(host, port, trust=_trust(ca) if url.startswith("https:") else None, **more)
 
 
 def _address(url: str, token: str | None) -> tuple[str, int]:

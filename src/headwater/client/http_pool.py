@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import select
-import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 
 from headwater.client.http_protocol import ConnectionEnded, HttpProtocol
+from headwater.core.unix_socket import connect_unix
 
 _CONNECT = 5.0  # seconds
 _KEPT = 256  # idle connections
@@ -114,26 +113,6 @@ class HttpPool:
         if self._same is not None and not self._same():
             raise ConnectionRefusedError("its server has ended")  # somebody else may listen there by now
         return (await loop.create_connection(lambda: HttpProtocol(loop, self._idled), self._host, self._port, ssl=self._trust))[1]
-
-
-async def connect_unix(path: Path) -> socket.socket:
-    """Connect to a Unix socket with a path of any length. Errors: `OSError`."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        while True:
-            try:
-                sock.connect(f"/proc/self/fd/{folder}/{path.name}")  # an address holds 107 bytes
-            except BlockingIOError:  # the server's queue is full; unlike TCP's, this connect has not begun
-                await asyncio.sleep(0.005)
-            else:
-                return sock
-    except BaseException:
-        sock.close()
-        raise
-    finally:
-        os.close(folder)
 
 
 def _readable(protocol: HttpProtocol) -> bool:

@@ -28,6 +28,7 @@ from headwater.journal.open_topic import OpenTopic
 from headwater.journal.rebuild import check_rebuild, request_rebuild
 from headwater.journal.requests import JournalsRequest
 from headwater.journal.stats import PartitionStatistics, topic_forks, topic_statistics
+from headwater.journal.status import ReplicatorStatus
 from headwater.journal.store import JournalStore
 from headwater.journal.store_address import store_address_of
 from headwater.journal.verify import LARGE, TopicVerification, verify_topic, write_bases
@@ -65,9 +66,7 @@ class JournalCare:
         today = datetime.fromtimestamp(now / 1000, UTC).date()
 
         def count(log: Log, store: JournalStore, topic: JournalTopic) -> care.TopicStats:
-            from headwater.journal.replicator import status_file
-
-            said = status_file(self._data(log)).read()
+            said = self.replicator(log)
             partitions = [_counted(one) for one in topic_statistics(log, store, topic, today=today, now=now)]
             engine = said.engine if said is not None and topic.name in said.topics else None
             return care.TopicStats(topic=topic.name, store=self._topics.store_engine, engine=engine, partitions=partitions)
@@ -84,6 +83,12 @@ class JournalCare:
             return care.ForkReport(topic=topic.name, forks=shown, more=len(found) > _FORKS)
 
         return await self._work(request, find)
+
+    def replicator(self, log: Log) -> ReplicatorStatus | None:
+        """What the replicator of the data directory says about itself; None: none has said anything."""
+        from headwater.journal.replicator import status_file
+
+        return status_file(self._data(log)).read()
 
     def _data(self, log: Log) -> Path:
         return Path(log.address.path or self._settings.data)
@@ -135,6 +140,7 @@ class JournalCare:
                     pointer=one.pointer,
                     journals=one.journals,
                     events=one.rows,
+                    snapshots=one.snapshots,
                     bytes=0 if note is None else note.size,
                 )
                 for one, note in found

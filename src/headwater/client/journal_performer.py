@@ -40,7 +40,7 @@ from headwater.journal.read import PAGE, JournalRead
 from headwater.journal.requests import JournalRequest, JournalsRequest, check_expected
 from headwater.journal.shown import show_event, show_followed, show_head
 from headwater.journal.snapshot_operations import SNAPSHOTS, SNAPSHOTS_SAVE
-from headwater.journal.topic_views import show_creation, show_pointer, show_status, show_topics, topic_ids
+from headwater.journal.topic_views import show_change, show_creation, show_pointer, show_status, show_topics, topic_ids
 from headwater.journal.trail import trail
 from headwater.journal.transfer_operations import TRANSFER
 from headwater.journal.transfer_requests import ImportedLines, ImportLines
@@ -178,7 +178,7 @@ class JournalPerformer:
     async def status(self, request: JournalsRequest) -> answers.TopicStatus:
         """A topic and its partitions."""
         engine = self.topics_open.store_engine
-        return await self.topics_open.reading(request.topic, lambda topic: show_status(topic, engine))
+        return await self.topics_open.reading(request.topic, lambda topic: show_status(topic, engine, self.care.replicator(topic.log)))
 
     async def pointers(self, request: JournalsRequest) -> Sequence[answers.ShownPointer]:
         """How far each partition of a topic is copied."""
@@ -268,13 +268,13 @@ class JournalPerformer:
             return error
 
     async def delete(self, request: requests.DeleteEvents) -> answers.JournalChanged:
-        return _changed(await self.write(request.topic, DeleteDraft(request.id, request.to)))
+        return show_change(await self.write(request.topic, DeleteDraft(request.id, request.to)))
 
     async def purge(self, request: JournalRequest) -> answers.JournalChanged:
-        return _changed(await self.write(request.topic, PurgeDraft(request.id)))
+        return show_change(await self.write(request.topic, PurgeDraft(request.id)))
 
     async def mark(self, request: requests.MarkJournal) -> Reply[answers.JournalChanged]:
-        return Reply(_changed(await self.write(request.topic, MarkDraft(request.id, request.mark or self._ids()))), 201)
+        return Reply(show_change(await self.write(request.topic, MarkDraft(request.id, request.mark or self._ids()))), 201)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -387,13 +387,6 @@ def _end_of(partition: JournalPartition, request: requests.HeadRequest, marked: 
     if request.consistency == "store":
         return None
     return partition.end() if marked is None else marked
-
-
-def _changed(outcome: Outcome) -> answers.JournalChanged:
-    if outcome is None:
-        return answers.JournalChanged(done=False)
-    assert isinstance(outcome, ActionPlaced)
-    return answers.JournalChanged(done=True, partition=outcome.partition, offset=outcome.offset, to=outcome.to or None)
 
 
 def _outcome_line(outcome: Appended | HeadwaterError, error_id: str) -> bytes:

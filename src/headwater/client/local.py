@@ -56,6 +56,7 @@ class LocalLog(AsyncLog):
         if self._log is None:
             if self._being_opened is None:
                 self._being_opened = asyncio.create_task(asyncio.to_thread(self._opening))
+                self._being_opened.add_done_callback(lambda late: late.cancelled() or late.exception())  # its callers may have given up
             self._log = await asyncio.shield(self._being_opened)
         return self._log
 
@@ -103,7 +104,7 @@ class LocalLog(AsyncLog):
 
     async def append(self, topic: str, partition: int, records: Sequence[Record]) -> Sequence[int]:
         log = await self._opened()
-        appender = self._appenders.get((topic, partition))
+        appender = self._appenders.get((topic, partition)) if type(partition) is int else None  # a dict finds 0 for 0.0 and False, too
         if appender is None:
             # Look the topic up first: otherwise every mistyped name would leave a thread behind.
             await self.bounds(topic, partition)

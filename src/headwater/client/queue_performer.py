@@ -14,7 +14,7 @@ from headwater.client.local import LocalLog
 from headwater.client.notice_post import post_notice
 from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, HeadwaterError, StaleClaim
+from headwater.core.errors import Closed, HeadwaterError, NotOwner, StaleClaim
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
 from headwater.log.json_form import show_bytes
@@ -36,6 +36,7 @@ from headwater.wire.operation import Operation, Reply
 
 _audit = logging.getLogger("headwater.audit")
 _logger = logging.getLogger("headwater.queue")
+_PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8)  # seconds: a command beside this one owns the queue for one call
 _FREQUENT = {operations.PUT, operations.CLAIM, operations.LEAVE, operations.DONE, operations.FAIL, operations.EXTEND, operations.RELEASE}
 
 
@@ -132,9 +133,21 @@ class QueuePerformer:
         manager = self._manager or await self._managed()
         known = manager.known(request.queue)
         while known is None:  # one that is closed between is opened anew
-            await manager.open(request.queue)
+            await self._open(manager, request.queue)
             known = manager.known(request.queue)
         return known
+
+    async def _open(self, manager: QueueManager, name: str) -> None:
+        """Own a queue. Waits a little for an owner that serves nobody, as commands do that use a directory at the same time."""
+        for wait in _PATIENCE:
+            try:
+                await manager.open(name)
+                return
+            except NotOwner as error:
+                if error.address or self._address:
+                    raise
+            await self._clock.sleep(wait)
+        await manager.open(name)
 
     # -- calls of this process, without a request -------------------------------------------------------------
 

@@ -7,9 +7,11 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any
 
+from headwater.client.worker_threads import in_thread
 from headwater.core.errors import BadInput
 from headwater.queue.handling import Backoff, GiveUp, Retry
 from headwater.queue.schedule import read_schedule
@@ -146,10 +148,10 @@ class Task:
         return self._function(*args, **named)
 
     async def run(self, *args: Any, **named: Any) -> Any:
-        """Run it: an asyncio function here, a plain one in a thread."""
+        """Run it: an asyncio function here, a plain one in a thread, which is one of the worker's in a worker."""
         if inspect.iscoroutinefunction(self._function):
             return await self._function(*args, **named)
-        return await asyncio.to_thread(self._function, *args, **named)
+        return await in_thread(partial(self._function, *args, **named))
 
     def put(self, *args: Any, **named: Any) -> Any:
         """Put a row that calls it with these arguments, which JSON can hold. To be awaited, except with a queue of the blocking door, and

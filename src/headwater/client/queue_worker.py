@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -16,7 +16,7 @@ from headwater.client import row_lines
 from headwater.client.dead_calls import DeathSource, call_with_deaths
 from headwater.client.queue_running import BEATS, ClaimSource, RunningRows, WorkerReport, lease_of
 from headwater.client.worker_signals import stop_signals
-from headwater.client.worker_threads import WorkerThreads
+from headwater.client.worker_threads import RowThreads, WorkerThreads, in_thread
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadInput, Closed, Fenced, HeadwaterError, NotOwner, Paused, TooLarge, Unavailable
 from headwater.core.ids import random_id
@@ -91,8 +91,9 @@ class QueueWorker:
         self._stop_at: float | None = None
         self._empty = False  # the last claim call found nothing, and nothing has finished since
         self._running: asyncio.Task[WorkerReport] | None = None
-        plain = not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)))  # noqa: B004
-        self._threads = WorkerThreads(concurrency, f"headwater-{queue.name}") if plain else None
+        self._plain = not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)))  # noqa: B004
+        self._threads = WorkerThreads(concurrency, f"headwater-{queue.name}")
+        self._in_threads = RowThreads(self._threads)
 
     # -- how it runs ------------------------------------------------------------------------------------------
 
@@ -126,8 +127,7 @@ class QueueWorker:
         if self._running is not None:
             self.stop()
             await asyncio.gather(self._running, return_exceptions=True)
-        if self._threads is not None:
-            self._threads.shutdown()
+        self._threads.shutdown()
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._stopping:
@@ -340,7 +340,7 @@ class QueueWorker:
         for row in self._rows.late():
             _logger.warning("The lease of row %s of queue %s has ended while it ran.", row.claim.id, self._queue.name)
             row.lost = True
-            if self._threads is None:
+            if row.claim.token not in self._in_threads:
                 row.task.cancel()
 
     # -- rows -------------------------------------------------------------------------------------------------
@@ -352,13 +352,10 @@ class QueueWorker:
         row_lines.started(claim)
         began = self._clock.monotonic()
         try:
-            if self._threads is None:
-                result = await self._function(claim)
-            else:
-                run = contextvars.copy_context().run
-                result = await asyncio.get_running_loop().run_in_executor(self._threads, run, self._function, claim)
-                if inspect.isawaitable(result):
-                    result = await result
+            self._in_threads.enter(claim.token)
+            result = await (in_thread(partial(self._function, claim)) if self._plain else self._function(claim))
+            if self._plain and inspect.isawaitable(result):
+                result = await result
             kept = None if result is None else returned_result(result)
         except asyncio.CancelledError:
             if self._rows.cancelled(claim.token):
@@ -389,7 +386,7 @@ class QueueWorker:
         if self._stop_at is None or self._clock.monotonic() < self._stop_at:
             return
         for row in self._rows.all():
-            if self._threads is not None:
+            if row.claim.token in self._in_threads:
                 self._rows.abandon(row)
             elif not row.stopped:
                 row.stopped = True

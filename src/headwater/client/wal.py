@@ -31,6 +31,8 @@ from headwater.wal.layout import MAX_ID
 from headwater.wal.region_topics import checked_id, region_topics
 from headwater.wal.settings import RegionSettings
 
+_ADDRESS = 8 << 10  # characters of the tables that a request names: servers take heads up to a size
+
 
 class WriteAheadLog:
     """Every namespace: `wal = hw.wal("wal")`, then `region = await wal.open(7, create=True)`, then `await region.write(1, [b"…"])`."""
@@ -187,7 +189,11 @@ class OneRegion:
         if given is not None and (isinstance(given, str) or not isinstance(given, Collection)):
             raise BadInput(f"tables={given!r:.60} are no tables.", hint="Give their numbers, such as tables=[1, 5].")
         numbers = None if tables is None else ",".join(str(checked_id(table, "table")) for table in tables)
-        request = requests.ScanRegion(**self._place(), tables=numbers, decode="binary")
+        long = numbers is not None and len(numbers) > _ADDRESS
+        request = requests.ScanRegion(**self._place(), tables=None if long else numbers, decode="binary")
+        if long:
+            wanted = frozenset(tables or ())
+            return EntryStream(lambda: _of_tables(self._backend.stream(ask.SCAN, request), wanted), batch)
         return EntryStream((lambda: self._backend.stream(ask.SCAN, request)) if numbers != "" else None, batch)
 
     async def sequence_num(self, table: int) -> int:
@@ -324,6 +330,13 @@ class EntryStream:
         if isinstance(item, LogEntry):
             return item
         return LogEntry(item.table, item.sequence, item.offset, binary_of(item.payload))
+
+
+async def _of_tables(entries: AsyncIterator[Any], wanted: Collection[int]) -> AsyncIterator[Any]:
+    """Those of some tables, which are too many for the address of a request."""
+    async for entry in entries:
+        if entry.table in wanted:
+            yield entry
 
 
 def _seconds(timeout: object) -> float:

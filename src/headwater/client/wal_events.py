@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 
 from headwater.client.local import LocalLog
 from headwater.client.watch import Watch
-from headwater.core.errors import OffsetGone
+from headwater.core.errors import OffsetGone, RegionNotFound, UnknownTopic
 from headwater.log import Log
 from headwater.log.epochs import Epochs
 from headwater.log.record import Record
@@ -30,11 +31,21 @@ class RegionFollower:
         self._log, self._topics, self._cleaned = log, topics, cleaned
 
     async def follow(self, last: int | None) -> AsyncGenerator[FollowedEvent]:
-        """Events behind the id `last`, or from now on, for ever. Errors: `RegionNotFound`."""
-        topic = self._topics.data
+        """Events behind the id `last`, or from now on, for ever. Errors: `RegionNotFound`, also once the region is deleted."""
         await self._log.work(lambda log: known_region(log, self._topics))
+        try:
+            async with aclosing(self._events(last)) as events:
+                async for event in events:
+                    yield event
+        except UnknownTopic:
+            raise RegionNotFound(f"Region {self._topics} was deleted.", hint="`headwater wal regions` lists regions.") from None
+
+    async def _events(self, last: int | None) -> AsyncGenerator[FollowedEvent]:
+        topic = self._topics.data
+        # Before the look at the end: of what comes behind it, no record of a former owner is an event. Embedded records carry no epoch.
+        epoch = await self._log.work(lambda log: log.epoch(topic, 0) if last is None and log.engine == "kafka" else 0)
         bounds = await self._log.bounds(topic, 0)
-        start, kept, epochs = bounds.end if last is None else last + 1, bounds.start, Epochs()
+        start, kept, epochs = bounds.end if last is None else last + 1, bounds.start, Epochs(epoch)
         if not bounds.start <= start <= bounds.end:  # cleaned since, or restored from a backup
             start = min(max(start, bounds.start), bounds.end)
             yield start, None

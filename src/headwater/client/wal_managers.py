@@ -80,6 +80,11 @@ class WalManagers:
             return ""
         return "" if owner is None else str(owner)
 
+    @property
+    def serving(self) -> bool:
+        """Whether this is a server, which cleans from its start on."""
+        return self._serving is not None
+
     def serve(self) -> None:
         """Open every region of the directory, and clean the open ones from now on."""
         self._serving = asyncio.create_task(self._serve())

@@ -49,12 +49,9 @@ from headwater.wire.operation import Operation, Reply
 
 T = TypeVar("T")
 _audit = logging.getLogger("headwater.audit")
-_logger = logging.getLogger("headwater.wal")
 _PAGE = 100
 _APART = 2  # threads for `verify` and `why`
 _BATCH = 500  # payloads that are read at once
-_AT_ONCE = 4  # regions that a starting server opens at the same time
-_PASSING = 30.0  # seconds that a region may take to end its calls when the group gives it to another process
 
 
 def measure(metrics: Metrics, performer: WalPerformer, log: object) -> None:
@@ -154,6 +151,14 @@ class WalPerformer:
             await self._log.work(lambda log: check_deletable(log, request.topics))  # also the rest of one whose deletion was interrupted
         return await self.manager(request.namespace)
 
+    async def _changing(self, request: RegionRequest) -> RegionManager:
+        """`_manager` for a call that opens the region where it is not open. Who owns a region cleans it; a program that only writes here
+        and there, such as a command, does not begin with that."""
+        manager = await self._manager(request)
+        if not self._managers.serving:
+            manager.start_cleaning(at_once=False)
+        return manager
+
     async def _view(self, request: RegionRequest) -> RegionView:
         return RegionView(await self._log.open(), request.topics)
 
@@ -203,15 +208,15 @@ class WalPerformer:
     async def statistics(self, request: RegionRequest) -> answers.RegionStatistics:
         region, view = await self._managers.owned(request.namespace, request.region), await self._view(request)
         recovered = region.recovered if region is not None else await self._recovered(request)
-        counts = region.look(StateCounts) if region is not None else StateCounts(recovered.meta)
+        meta = recovered.meta if region is None else region.look(RegionMeta.copied)
         stored = snapshot_states(recovered.snapshots if region is None else region.snapshots)
         owner = "this process" if region is not None else await asyncio.to_thread(self._managers.owner, view)
         return await asyncio.to_thread(
-            lambda: statistics(view, counts, recovered=recovered, snapshots=stored, owner=owner, open=region is not None)
+            lambda: statistics(view, StateCounts(meta), recovered=recovered, snapshots=stored, owner=owner, open=region is not None)
         )
 
     async def tables(self, request: RegionRequest) -> list[answers.TableState]:
-        return await self._look(request, table_states)
+        return await asyncio.to_thread(table_states, await self._look(request, RegionMeta.copied))
 
     async def sequence_num(self, request: requests.TableRequest) -> answers.LastSequence:
         def last(meta: RegionMeta) -> int:
@@ -229,9 +234,8 @@ class WalPerformer:
         return answers.EntriesPage(shown, following)
 
     async def why(self, request: RegionRequest) -> answers.PinnedLog:
-        pins = await self._look(request, pins_of)
-        view = await self._view(request)
-        return await self._apart(lambda beat: view.steady(lambda: why(view.log, view.topics, pins)))
+        meta, view = await self._look(request, RegionMeta.copied), await self._view(request)
+        return await self._apart(lambda beat: view.steady(lambda: why(view.log, view.topics, pins_of(meta), beat)))
 
     async def verify(self, request: RegionRequest) -> answers.RegionVerified:
         view = await self._view(request)
@@ -282,7 +286,7 @@ class WalPerformer:
         return answers.RegionDeleted(namespace=request.namespace, region=request.region, offsets=count, dry_run=request.dry_run)
 
     async def write(self, request: requests.WriteEntries) -> answers.Written:
-        manager = await self._manager(request)
+        manager = await self._changing(request)
         return answers.Written(await manager.write(request.region, request.table, request.payloads, timeout=request.seconds))
 
     async def mark_delete_up_to(self, request: requests.MarkTable) -> answers.TableMarked:
@@ -290,21 +294,21 @@ class WalPerformer:
         if request.dry_run:
             last, flushed, _ = await self._table(request)
             return answers.TableMarked(table=table, sequence=max(flushed, min(sequence, last)), clamped=sequence > last, dry_run=True)
-        manager = await self._manager(request)
+        manager = await self._changing(request)
         marked = await manager.using(request.region, lambda region: region.mark_delete_up_to(table, sequence))
         return answers.TableMarked(table=table, sequence=marked.sequence, clamped=marked.clamped)
 
     async def drop_table(self, request: requests.ChangeTable) -> answers.TableDropped:
         last, _, live = await self._table(request)
         if not request.dry_run:
-            manager = await self._manager(request)
+            manager = await self._changing(request)
             await manager.using(request.region, lambda region: region.drop_table(request.table))
         return answers.TableDropped(table=request.table, last=last, live=live, dry_run=request.dry_run)
 
     async def move(self, request: requests.ChangeTable) -> answers.TableMoved:
         if request.dry_run:
             return answers.TableMoved(table=request.table, entries=(await self._table(request))[2], dry_run=True)
-        manager = await self._manager(request)
+        manager = await self._changing(request)
         return answers.TableMoved(
             table=request.table, entries=await manager.using(request.region, lambda region: region.move(request.table))
         )
@@ -320,8 +324,11 @@ class WalPerformer:
         region = await self._managers.owned(request.namespace, request.region)
         if request.dry_run or region is not None:  # one that is open was recovered
             found = await self._recovered(request, accept_loss=request.accept_loss)
-            return recovery_state(found, StateCounts(found.meta), dry_run=request.dry_run)
+            if request.dry_run or not found.accepted:
+                return recovery_state(found, StateCounts(found.meta), dry_run=request.dry_run)
         manager = await self._manager(request)
+        if region is not None:  # something of its log was lost since: what is accepted is what the log has left
+            await manager.close(request.region)
         region = await manager.open(request.region, accept_loss=request.accept_loss)
         try:
             for _ in range(2):  # so that the next opening needs nothing of what is lost, should one of them be damaged

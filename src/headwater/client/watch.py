@@ -36,6 +36,7 @@ class Watch:
         try:
             if self._opened is None:
                 self._opened = asyncio.create_task(self._open())
+                self._opened.add_done_callback(lambda late: late.cancelled() or late.exception())  # its followers may have left
             await asyncio.shield(self._opened)
         except BaseException:
             self._leave()

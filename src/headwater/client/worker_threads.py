@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
+from contextvars import ContextVar, copy_context
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+_Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
+_runner: ContextVar[_Runner | None] = ContextVar("runner", default=None)
 _Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
@@ -58,3 +63,33 @@ class WorkerThreads(Executor):
             with self._guard:
                 self._busy -= 1
             del call, future, function, words, named
+
+
+class RowThreads:
+    """Runs the plain functions of a worker's rows in threads, and knows which rows run there: those cannot be cancelled."""
+
+    def __init__(self, threads: WorkerThreads) -> None:
+        self._threads = threads
+        self._tokens: set[str] = set()
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._tokens
+
+    def enter(self, token: str) -> None:
+        """What the running task calls by `in_thread` runs for the row of this token."""
+        _runner.set(partial(self._call, token))
+
+    async def _call(self, token: str, function: Callable[[], Any]) -> Any:
+        context = copy_context()
+        context.run(_runner.set, None)  # a loop of the function's own must not wait for a thread in which it runs itself
+        self._tokens.add(token)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, function)
+        finally:
+            self._tokens.discard(token)
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Call a plain function in a thread: one of the worker's, where a worker runs a row by it, which then knows."""
+    runner = _runner.get()
+    return await (asyncio.to_thread(function) if runner is None else runner(function))

@@ -52,6 +52,10 @@ class OwnedPartition(ABC):
     def lost(self) -> bool:
         """Whether this process knows that it has lost the partition. False proves nothing: only a write does."""
 
+    def overtaken(self) -> bool:
+        """Whether another process has taken the partition by now, as far as one look at the log tells. Includes `lost`. Blocking."""
+        return self.lost
+
     @abstractmethod
     def renew(self) -> Writer:
         """Claim the partition again, after a write of unknown outcome; return the new `writer`. Records under way no longer count.
@@ -120,5 +124,5 @@ def not_owner(topic: str, partition: int, owner: PartitionOwner | None) -> NotOw
     if owner.address:
         hint = f"Ask that one, such as with --server {owner.address}, or stop it."
     else:
-        hint = "Stop that one first: it serves at no address."
+        hint = "Stop that one first: it serves at no address. Several programs use a directory through `headwater serve`."
     return NotOwner(f"{topic}/{partition} is owned by {owner}.", address=owner.address, hint=hint)

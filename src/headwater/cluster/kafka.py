@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, lost_to_another, not_owner
 from headwater.cluster.group_description import GroupDescription
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, HeadwaterError, Timeout
+from headwater.core.errors import Closed, HeadwaterError, Timeout, UnknownTopic
 from headwater.core.ids import Ids, random_id
 from headwater.log import Log, Writer
-from headwater.log.epochs import claimant_of, earliest_offset
+from headwater.log.epochs import claimant_of, earliest_offset, marks
 from headwater.log.kafka.brokers import Brokers
 
 if TYPE_CHECKING:
@@ -38,14 +38,17 @@ _MARK = "headwater"
 class KafkaOwned(OwnedPartition):
     """Owned until the group assigns it to another member, or another process takes over."""
 
-    def __init__(self, ownership: KafkaOwnership, writer: Writer, *, part: str, claimant: str) -> None:
-        """`claimant`: the id under which it has claimed the partition."""
-        self.topic, self.partition, self.writer = writer.topic, writer.partition, writer
+    def __init__(self, ownership: KafkaOwnership, writer: Writer, *, part: str, claimant: str, generation: str) -> None:
+        """`claimant`: the id under which it has claimed the partition. `generation`: of the topic."""
+        self.topic, self.partition, self.writer, self.generation = writer.topic, writer.partition, writer, generation
         self.part, self.claimant, self._ownership, self.gone = part, claimant, ownership, False
 
     @property
     def lost(self) -> bool:
         return self.gone
+
+    def overtaken(self) -> bool:
+        return self.gone or self._ownership.is_overtaken(self)
 
     def renew(self) -> Writer:
         return self._ownership.renew(self)
@@ -60,9 +63,10 @@ class KafkaOwnership(Ownership):
     Calls `passing` with a partition before it moves to another member, which waits until `passing` returns: finish the calls
     under way there.
     `session`: seconds after which the group removes a dead or hanging member. A member that releases its last partition of a topic
-    unsubscribes from it. So does one that was refused its first, unless it `stays`, or serves at an address, and the topic has several
-    partitions: the group then gives it some of them. After `take_over` the group names the previous owner until that one is fenced and
-    releases the partition.
+    unsubscribes from it. So does one that was refused its first, unless it serves at an address and the topic has several partitions: the
+    group then gives it some of them. One that `stays` remains a member whatever it was refused: it asks again until it owns something, and
+    each time that it left and came back the whole group would rebalance. After `take_over` the group names the previous owner until that
+    one is fenced and releases the partition.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class KafkaOwnership(Ownership):
         timeout: float = 30.0,
     ) -> None:
         self._log, self._group, self._passing, self._timeout = log, group, passing, timeout
-        self._clock, self._stays = clock or SystemClock(), stays or bool(address)
+        self._clock, self._address, self._stays = clock or SystemClock(), address, stays
         self._brokers = Brokers(log.address.servers, client=log.address.client, clock=self._clock, timeout=timeout)
         self._name = "|".join((_MARK, socket.gethostname(), str(os.getpid()), address, ids()))
         kafka, patience = self._brokers.kafka, self._brokers.patience
@@ -110,12 +114,14 @@ class KafkaOwnership(Ownership):
         try:
             if not take_over:
                 self._wait_until_given(place)  # 2. the group assigns the partition
+            generation = self._log.topic(topic).generation
             writer = self._log.claim(topic, partition, part=part, claimant=claimant)  # 3. fence the previous owner
             with self._changed:
                 self._check()
                 if not take_over and place not in self._given:
                     raise not_owner(topic, partition, None)  # 4. the group has assigned it to another member, whose claim will be newer
-                return self._owned.setdefault(place, KafkaOwned(self, writer, part=part, claimant=claimant))
+                made = KafkaOwned(self, writer, part=part, claimant=claimant, generation=generation)
+                return self._owned.setdefault(place, made)
         finally:
             with self._changed:
                 self._asking[topic] -= 1
@@ -124,7 +130,7 @@ class KafkaOwnership(Ownership):
 
     def _shares(self, topic: str) -> bool:
         """Whether a member that was refused stays: the group gives it some of the partitions, and others find it there."""
-        return self._stays and self._partitions(topic) > 1
+        return self._stays or (bool(self._address) and self._partitions(topic) > 1)
 
     def _partitions(self, topic: str) -> int:
         try:
@@ -165,6 +171,21 @@ class KafkaOwnership(Ownership):
         if owned.gone:
             raise lost_to_another(owned.topic, owned.partition)
         return owned.writer
+
+    def is_overtaken(self, owned: KafkaOwned) -> bool:
+        """`KafkaOwned.overtaken`. The last record has the epoch of the newest owner, or of one that is fenced: only a higher one than this
+        owner's is looked into, which reads what was written since the last look."""
+        try:
+            if self._log.topic(owned.topic).generation != owned.generation:
+                return True
+            bounds = self._log.bounds(owned.topic, owned.partition)
+            last = self._log.read(owned.topic, owned.partition, max(bounds.start, bounds.end - 1), limit=1)
+            newest = max((one or 0 for record in last for one in marks(record.headers)), default=0)
+            return newest > owned.writer.epoch and not self._is_newest(owned)
+        except UnknownTopic:
+            return True
+        except HeadwaterError:  # brokers that do not answer prove nothing
+            return False
 
     def _is_newest(self, owned: KafkaOwned) -> bool:
         """Whether the newest claim is this owner's: that of its writer, or one of an earlier `renew` that failed after it had arrived.

@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from headwater.cluster import OwnedPartition, Ownership, PartitionOwner, lost_to_another, not_owner
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed
+from headwater.core.errors import Closed, HeadwaterError
 from headwater.core.files import FileLock, Files, explaining, make_dirs, replace
 from headwater.core.mutex import ProcessMutex
 from headwater.log import Log, Writer
@@ -43,7 +44,7 @@ class LocalOwned(OwnedPartition):
 
     @property
     def lost(self) -> bool:
-        return self.lock.fd < 0 or not self._ownership.is_owner(self)  # released, or in a forked child; or taken over
+        return not self._ownership.is_owner(self)  # released, or in a forked child; or taken over
 
     def renew(self) -> Writer:
         return self._ownership.renew(self)
@@ -78,10 +79,10 @@ class LocalOwnership(Ownership):
         self._check(topic, partition)
         with explaining(self._folder):
             make_dirs(self._files, self._folder / topic)
-        with self._mutex(topic, partition).held(), explaining(self._folder):
+        with self._alone(topic, partition), explaining(self._folder):
             record = self._record(topic, partition)
             mine = self._owned.get((topic, partition))
-            if mine is not None and mine.lock.fd >= 0 and record is not None and record.turn == mine.turn:
+            if mine is not None and self.is_owner(mine):
                 return mine
             if not take_over and self._lives(topic, partition, record):
                 raise not_owner(topic, partition, _owner(record))
@@ -122,19 +123,23 @@ class LocalOwnership(Ownership):
         self._check(topic, partition)
         if not self._turns(topic, partition):
             return None
-        with self._mutex(topic, partition).held(), explaining(self._folder, reading=True):
+        with self._alone(topic, partition), explaining(self._folder, reading=True):
             record = self._record(topic, partition)
             return _owner(record) if self._lives(topic, partition, record) else None
 
     def is_owner(self, owned: LocalOwned) -> bool:
-        """Whether the record names this claim."""
+        """Whether the record names this claim, and its lock is still the one there.
+
+        The turn alone would not do: of a topic that is deleted and created again, turns begin anew.
+        """
         record = self._record(owned.topic, owned.partition)
-        return record is not None and record.turn == owned.turn
+        named = record is not None and record.turn == owned.turn
+        return named and owned.lock.is_at(self._lock_path(owned.topic, owned.partition, owned.turn))
 
     def renew(self, owned: LocalOwned) -> Writer:
         """`LocalOwned.renew`. Under the mutex: a process that has taken over meanwhile must not be fenced."""
-        with self._mutex(owned.topic, owned.partition).held(), explaining(self._folder):
-            if owned.lock.fd < 0 or not self.is_owner(owned):
+        with self._alone(owned.topic, owned.partition), explaining(self._folder):
+            if not self.is_owner(owned):
                 raise lost_to_another(owned.topic, owned.partition)
             owned.writer = self._log.claim(owned.topic, owned.partition, part=owned.part)
             return owned.writer
@@ -148,15 +153,17 @@ class LocalOwnership(Ownership):
                 del self._owned[owned.topic, owned.partition]
 
     def forget(self, owned: LocalOwned) -> None:
-        """`LocalOwned.release_deleted`. One that owns a new topic of this name at the same moment may be fenced by the next: the claims of
-        the log decide, as they do wherever these files are lost."""
+        """`LocalOwned.release_deleted`. What cannot be removed stays, and is in nobody's way."""
         folder = self._folder / owned.topic
-        with self._mutex(owned.topic, owned.partition).held(), explaining(self._folder):
-            for path in folder.glob(f"{owned.partition}.*"):
-                self._files.unlink(path)
+        try:
+            with suppress(HeadwaterError), self._alone(owned.topic, owned.partition), explaining(self._folder):
+                if self.is_owner(owned):  # else another process owns a new topic of this name
+                    for path in folder.glob(f"{owned.partition}.*"):
+                        self._files.unlink(path)
+                    with suppress(OSError):  # files of other partitions are left
+                        self._files.rmdir(folder)
+        finally:
             self.release(owned)
-            with suppress(OSError):  # files of other partitions are left
-                self._files.rmdir(folder)
 
     def close(self) -> None:
         with self._guard:
@@ -171,9 +178,22 @@ class LocalOwnership(Ownership):
             raise _closed()
         self._log.bounds(topic, partition)  # a name that is no topic's makes no folder
 
-    def _mutex(self, topic: str, partition: int) -> ProcessMutex:
-        """Held for milliseconds while a process takes ownership or checks it, so that a check never collides with an owner that locks."""
-        return ProcessMutex(self._folder / topic / f"{partition}.mutex", files=self._files, clock=self._clock, timeout=self._timeout)
+    @contextmanager
+    def _alone(self, topic: str, partition: int) -> Iterator[None]:
+        """Entered for milliseconds while a process takes ownership or checks it, so that a check never collides with an owner that locks.
+
+        Who waited for one that `forget` has unlinked waits for the next one, like those who come later. Errors then: `UnknownTopic`.
+        """
+        path = self._folder / topic / f"{partition}.mutex"
+        while True:
+            mutex = ProcessMutex(path, files=self._files, clock=self._clock, timeout=self._timeout)
+            with mutex.held():
+                if mutex.in_place:
+                    yield
+                    return
+            self._check(topic, partition)
+            with explaining(self._folder):
+                make_dirs(self._files, path.parent)
 
     def _record_path(self, topic: str, partition: int) -> Path:
         return self._folder / topic / f"{partition}.json"

@@ -86,14 +86,6 @@ class HeadwaterError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # Spark pickles what a task raises; the default would lose the hint and call __init__ with the joined text.
-        return (_revive, (type(self), self.message, self.hint))
-
-
-def _revive(kind: type[HeadwaterError], message: str, hint: str) -> HeadwaterError:
-    return kind(message, hint=hint)
-
 
 class BadInput(HeadwaterError):
     """The request cannot be performed as written. Nothing has changed."""
@@ -153,13 +145,6 @@ class Rejected(BadInput):
     ) -> None:
         super().__init__(message, hint=hint)
         self.offset, self.before_taken, self.untouched, self.trace = offset, before_taken, untouched, trace
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_refused, (self.message, self.offset, self.before_taken, self.untouched, self.trace, self.hint))
-
-
-def _refused(message: str, offset: int, before_taken: bool, untouched: bool, trace: str, hint: str) -> Rejected:
-    return Rejected(message, offset=offset, before_taken=before_taken, untouched=untouched, trace=trace, hint=hint)
 
 
 class TooLarge(BadInput):
@@ -267,13 +252,6 @@ class NotOwner(Conflict):
         super().__init__(message, hint=hint)
         self.address = address
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_not_owner, (self.message, self.address, self.hint))
-
-
-def _not_owner(message: str, address: str, hint: str) -> NotOwner:
-    return NotOwner(message, address=address, hint=hint)
-
 
 class OwnedTopic(Conflict):
     """The topic belongs to a part of headwater, and only that part changes it; the hint names its command. Everybody may read it."""
@@ -368,13 +346,6 @@ class UnreadableRecord(Damaged):
     def __init__(self, message: str, *, hint: str = "", offset: int = -1) -> None:
         super().__init__(message, hint=hint)
         self.offset = offset
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_revive_unreadable, (self.message, self.hint, self.offset))
-
-
-def _revive_unreadable(message: str, hint: str, offset: int) -> UnreadableRecord:
-    return UnreadableRecord(message, hint=hint, offset=offset)
 
 
 class Denied(HeadwaterError):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakSet
 
-from headwater.core.errors import DiskFull, HeadwaterError, ReadOnly, Unavailable, Unsupported
+from headwater.core.errors import Damaged, DiskFull, HeadwaterError, ReadOnly, Unavailable, Unsupported
 
 Bytes = bytes | bytearray | memoryview
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -135,6 +135,15 @@ class FileLock:
     def release(self) -> None:
         fcntl.flock(self.fd, fcntl.LOCK_UN)
 
+    def is_at(self, path: Path) -> bool:
+        """Whether the file that was opened is still the one at `path`: an unlinked one locks nobody out."""
+        if self.fd < 0:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self.fd), os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
     def close(self) -> None:
         """Unlock, even where a child that was forked meanwhile shares the lock, and close. Closing twice is no error."""
         if self.fd >= 0:
@@ -193,6 +202,8 @@ def explained(error: OSError, path: Path | str, *, reading: bool = False) -> Hea
         return ReadOnly(
             f"{path} cannot be written by this process ({error.strerror}).", hint="Change its permissions, or open it with read_only=True."
         )
+    if error.errno == errno.EISDIR:  # waiting does not help
+        return Damaged(f"{error.filename or path} is a folder, and must be a file.", hint="Put the file back, or move the folder away.")
     if reading:
         return Unavailable(f"Reading {path} failed ({error.strerror}).", hint="Look at the machine's disk, then try again.")
     return Unavailable(

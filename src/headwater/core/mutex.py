@@ -39,6 +39,11 @@ class ProcessMutex:
         finally:
             self._mutex.release()
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the file that is held is still at its path: those who come later lock another one where its holder has unlinked it."""
+        return self._lock is not None and self._lock.is_at(self._path)
+
     @contextmanager
     def closing(self) -> Iterator[None]:
         """Wait for the holders in this process, and close the file. Does not wait for other processes."""

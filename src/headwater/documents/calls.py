@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.core.document_errors import UnknownIndex
 from headwater.core.errors import AlreadyExists
+from headwater.core.spelling import meant
 from headwater.documents.change import IndexDefinition, IndexState
 from headwater.documents.path import ResourcePath
 
@@ -84,6 +85,13 @@ def deleted_index(uri: str, id: str) -> IndexCall:
         for one in there:
             if one.id == id and one.state != "deleting":
                 return msgspec.structs.replace(one, state="deleting")
-        raise UnknownIndex(f"{uri} has no index {id!r:.60}.", hint=f"List them with `headwater doc index list {uri}`.")
+        raise unknown_index(uri, id, there)
 
     return IndexCall(uri, decide)
+
+
+def unknown_index(uri: str, id: str, there: Sequence[IndexDefinition]) -> UnknownIndex:
+    """The error for an unknown index, with the nearest known one."""
+    near = meant(id, [one.id for one in there if one.state != "deleting"])
+    did = f"Did you mean {near}? " if near else ""
+    return UnknownIndex(f"{uri} has no index {id!r:.60}.", hint=f"{did}List them with `headwater doc index list {uri}`.")

@@ -25,6 +25,7 @@ INDEX_LIST = Operation(
     says="The indexes of a collection, and how far they are built.",
     paging=Paging(by=("index_id",), usual=100, most=1000),
     errors=_READS,
+    commands={"index list {path}": ""},
 )
 INDEX_POST = Operation(
     part="documents",
@@ -51,6 +52,7 @@ INDEX_GET = Operation(
     role=Role.READER,
     says="An index, and how far it is built.",
     errors=(*_READS, UnknownIndex),
+    commands={"index show {path} {index}": ""},
 )
 INDEX_PUT = Operation(
     part="documents",
@@ -66,6 +68,7 @@ INDEX_PUT = Operation(
     content=INDEX_BODY,
     sends=send_index,
     errors=(*_WRITES, AlreadyExists),
+    commands={"index create {path} {index}": ""},
 )
 INDEX_DELETE: Operation[index_requests.HyperStorageIndexDelete, None] = Operation(
     part="documents",
@@ -78,6 +81,7 @@ INDEX_DELETE: Operation[index_requests.HyperStorageIndexDelete, None] = Operatio
     changes=True,
     says="Drop an index. No query uses it from now on; its rows are removed in the background.",
     errors=(*_WRITES, UnknownIndex),
+    commands={"index drop {path} {index}": ""},
 )
 VIEW_LIST = Operation(
     part="documents",
@@ -90,6 +94,7 @@ VIEW_LIST = Operation(
     says="Every view, by path.",
     paging=Paging(by=("path",), usual=100, most=1000),
     errors=_READS,
+    commands={"view list": ""},
 )
 VIEW_GET = Operation(
     part="documents",
@@ -101,6 +106,7 @@ VIEW_GET = Operation(
     role=Role.READER,
     says="A view: what it mirrors.",
     errors=(*_READS, DocumentNotFound),
+    commands={"view show {path}": ""},
 )
 VIEW_PUT = Operation(
     part="documents",
@@ -116,6 +122,7 @@ VIEW_PUT = Operation(
     content=VIEW_BODY,
     sends=send_view,
     errors=(*_WRITES, AlreadyExists),
+    commands={"view put {path}": ""},
 )
 VIEW_DELETE: Operation[index_requests.DeleteView, None] = Operation(
     part="documents",
@@ -128,6 +135,7 @@ VIEW_DELETE: Operation[index_requests.DeleteView, None] = Operation(
     changes=True,
     says="End a view, and delete its items.",
     errors=(*_WRITES, DocumentNotFound),
+    commands={"view delete {path}": ""},
 )
 INDEXING = (INDEX_LIST, INDEX_POST, INDEX_GET, INDEX_PUT, INDEX_DELETE)
 VIEWS = (VIEW_LIST, VIEW_GET, VIEW_PUT, VIEW_DELETE)

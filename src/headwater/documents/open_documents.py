@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -17,32 +17,23 @@ from headwater.documents.calls import PartitionCall, RedriveCall
 from headwater.documents.change import ChangeRecord
 from headwater.documents.commit import Request
 from headwater.documents.draft_body import read_batch, read_draft
+from headwater.documents.homes import PartitionHomes, RemoteHome
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.partition import DocumentPartition, PartitionLimits
+from headwater.documents.partition_place import PartitionPlace
 from headwater.documents.partition_reads import NOTHING, PartitionReads
-from headwater.documents.partition_status import PartitionStanding, PartitionState, status_of
+from headwater.documents.partition_status import PartitionStanding, status_of
 from headwater.documents.path import ResourcePath, partition_of
 from headwater.documents.settings import DocumentSettings
 from headwater.documents.store import DocumentHead, DocumentRow, DocumentStores, DocumentView, StoredPoint
 from headwater.documents.write import BatchDraft, Draft, WrittenDocument
+from headwater.documents.write_notices import tell_of_writes
 from headwater.log import Log
 from headwater.log.record import Topic
 
 TOPIC = "hyper-storage"
 PART = "documents"
-_LARGE = 65_536  # bytes of a body that is read in a thread, so that the loop goes on meanwhile
-
-
-class _Place:
-    """A partition: what everybody reads, and, while this process owns it, its writer."""
-
-    def __init__(self, reads: PartitionReads) -> None:
-        self.reads = reads
-        self.state: PartitionState = "Passive"
-        self.partition: DocumentPartition | None = None
-        self.gate = asyncio.Lock()  # it is taken or released by one task at a time
-        self.opening: asyncio.Task[DocumentPartition] | None = None
-        self.stashed = 0
+LARGE = 65_536  # bytes of a body that is read in a thread, so that the loop goes on meanwhile
 
 
 class OpenDocuments:
@@ -73,13 +64,15 @@ class OpenDocuments:
         self.stores, self.bases, self._owners, self._ids, self._quick = stores, bases, owners, ids, quick
         self.topic_name = topic
         self._topic: Topic | None = None
-        self._places: list[_Place] = []
+        self._places: list[PartitionPlace] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._found = threading.Lock()
         self._creating: asyncio.Task[Topic] | None = None
         self._closed = False
         self.activated: list[Callable[[int], None]] = []
         """Told of each partition that this process has taken."""
+        self.homes: PartitionHomes | None = None
+        """Set where the workers of a server share the partitions: what belongs to another one is written there."""
         self.expiring: list[Callable[[int, int], None]] = []
         """Told of each write with a time to live: its partition, and the date in ms."""
         self.dropping: list[Callable[[int, str, int], None]] = []
@@ -119,7 +112,7 @@ class OpenDocuments:
     def _use(self, topic: Topic) -> None:
         with self._found:  # readers in threads look for the topic, too
             if self._topic is None:
-                self._places = [_Place(PartitionReads(self.log, self.stores, topic, number)) for number in range(topic.partitions)]
+                self._places = [PartitionPlace(PartitionReads(self.log, self.stores, topic, number)) for number in range(topic.partitions)]
                 self._topic = topic
 
     @property
@@ -135,41 +128,35 @@ class OpenDocuments:
 
     async def write(self, draft: Draft) -> WrittenDocument:
         """Write. Errors: those of `read_draft` and of `DocumentPartition`."""
+        if self.homes is not None and (other := await self._elsewhere(draft.path.uri)) is not None:
+            return await other.write(draft)
         limit = int(self.settings.max_body)
-        if len(draft.body) < _LARGE:
+        if len(draft.body) < LARGE:
             read = read_draft(draft, limit=limit)
         else:
             read = await asyncio.to_thread(read_draft, draft, limit=limit)
         written = cast(WrittenDocument, await self._called(draft.path.uri, read))
-        await self._tell((written,), (draft,))
+        await tell_of_writes(self, (written,), (draft,))
         return written
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
+        if self.homes is not None and (other := await self._elsewhere(batch.uri)) is not None:
+            return await other.write_batch(batch)
         limit = int(self.settings.max_body)
         read = await asyncio.to_thread(read_batch, batch, limit=limit)
         written = cast("tuple[WrittenDocument, ...]", await self._called(batch.uri, read))
-        await self._tell(written, batch.drafts)
+        await tell_of_writes(self, written, batch.drafts)
         return written
 
-    async def _tell(self, written: Sequence[WrittenDocument], drafts: Sequence[Draft]) -> None:
-        """Tell the loops of this process what follows from writes to one document or collection."""
-        number, uri = written[0].partition, drafts[0].path.uri
-        if lives := [draft.ttl for draft in drafts if draft.ttl is not None]:
-            for expires in self.expiring:
-                expires(number, self.clock.now_ms() + min(lives))
-        if any(one.begins for one in written):
-            for begins in self.beginning:
-                begins(uri)
-        if self.dropping and any(draft.verb == "delete" and draft.path.is_collection for draft in drafts):
-            for index in await asyncio.to_thread(self._deleting, uri):
-                for drops in self.dropping:
-                    drops(number, uri, index)
+    def other(self, number: int) -> RemoteHome | None:
+        """The worker that owns a partition; None where that is this one, or where there are no others."""
+        return None if self.homes is None else self.homes.other(number)
 
-    def _deleting(self, uri: str) -> list[int]:
-        """The indexes that were deleted with their collection, by number."""
-        with self.view(uri) as view:
-            return [index.number for index in view.indexes(uri) if index.state == "deleting"]
+    async def _elsewhere(self, uri: str) -> RemoteHome | None:
+        if self._topic is None:
+            await self.create()
+        return self.other(self.partition_of(uri))
 
     async def change(self, uri: str, call: PartitionCall) -> ChangeRecord | WrittenDocument | int | None:
         """Make another call of the partition of a document or collection; None: it changed nothing. Errors: as `write`."""
@@ -208,7 +195,7 @@ class OpenDocuments:
         self.metrics.accepted(self.clock.monotonic() - began)
         return answer
 
-    async def _stashed(self, place: _Place) -> DocumentPartition:
+    async def _stashed(self, place: PartitionPlace) -> DocumentPartition:
         """Wait until the partition is taken."""
         if place.stashed >= self.settings.max_stash:
             raise Busy(f"{place.stashed} writes wait for {self.topic_name}/{place.reads.number}.", hint="Ask again in a moment.")
@@ -230,25 +217,29 @@ class OpenDocuments:
         """Take a partition, whatever its store has, and fold the store anew from the log. Errors: as `activate`, and `LogGap`."""
         await self.create()
         place = self._places[number]
-        if place.partition is None:
+        if (other := self.other(number)) is not None:
+            await other.rebuild(number)
+        elif place.partition is None:
             await asyncio.shield(self._task(self._activated(place, take_over=False, anew=True)))
         else:
             await self.call_partition(number, RedriveCall(rebuild=True))
 
-    async def _activate(self, place: _Place, *, take_over: bool = False) -> DocumentPartition:
+    async def _activate(self, place: PartitionPlace, *, take_over: bool = False) -> DocumentPartition:
         # In a task of its own: a caller that gives up must not leave a partition behind that nobody knows to be owned. One task serves all
         # that wait, so that they go on in the order in which they came.
         if place.opening is None or place.opening.done() or take_over:
             place.opening = self._task(self._activated(place, take_over=take_over))
         return await asyncio.shield(place.opening)
 
-    async def _activated(self, place: _Place, *, take_over: bool, anew: bool = False) -> DocumentPartition:
+    async def _activated(self, place: PartitionPlace, *, take_over: bool, anew: bool = False) -> DocumentPartition:
         async with place.gate:
             if place.partition is not None:
                 if anew:  # another task has taken it meanwhile
                     await place.partition.call(RedriveCall(rebuild=True))
                 return place.partition
             self._check()
+            if self.other(place.reads.number) is not None:
+                raise NotOwner(f"{self.topic_name}/{place.reads.number} belongs to another worker of this server.", hint="Ask there.")
             place.state = "Activating"
             try:
                 partition = await self._taken(place, take_over=take_over, anew=anew)
@@ -260,7 +251,7 @@ class OpenDocuments:
             told(place.reads.number)
         return partition
 
-    async def _taken(self, place: _Place, *, take_over: bool, anew: bool) -> DocumentPartition:
+    async def _taken(self, place: PartitionPlace, *, take_over: bool, anew: bool) -> DocumentPartition:
         reads = place.reads
         owners = await asyncio.to_thread(self._owners)
         owned = await asyncio.to_thread(owners.own, self.topic_name, reads.number, take_over=take_over, part=PART)
@@ -378,16 +369,26 @@ class OpenDocuments:
         return self._places[number].partition if number < len(self._places) else None
 
     def status(self) -> list[PartitionStanding]:
-        """Every partition; none before the topic is created. Blocking."""
+        """Every partition that is not another worker's; none before the topic is created. Blocking."""
         self._check()
         if self.topic is None:
             return []
-        return [status_of(place.state, place.reads, place.partition, place.stashed) for place in self._places]
+        return [self._standing(place) for place in self._places if self.other(place.reads.number) is None]
+
+    async def standing(self, number: int) -> PartitionStanding:
+        """A partition as its worker sees it. Errors: those of the log and the store; `Unavailable` where that cannot be asked."""
+        other = self.other(number)
+        return await (asyncio.to_thread(self._standing, self._places[number]) if other is None else other.standing(number))
+
+    @staticmethod
+    def _standing(place: PartitionPlace) -> PartitionStanding:
+        return status_of(place.state, place.reads, place.partition, place.stashed)
 
     def _task(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())  # its callers may have given up
         return cast("asyncio.Task[Any]", task)
 
     def _check(self) -> None:

@@ -36,11 +36,11 @@ from headwater.documents.bodies import (
     send_patch,
 )
 from headwater.documents.follow_operations import CARE, FOLLOWING
-from headwater.documents.index_operations import INDEXING, VIEWS
+from headwater.documents.index_operations import INDEXING, VIEW_DELETE, VIEW_PUT, VIEWS
 from headwater.documents.paging_query import filter_of_paging
-from headwater.documents.schema_operations import SCHEMAS
+from headwater.documents.schema_operations import SCHEMA_DELETE, SCHEMA_PUT, SCHEMAS
 from headwater.documents.settings import DOCUMENTS_SECTION
-from headwater.documents.template_operations import TEMPLATING
+from headwater.documents.template_operations import TEMPLATE_DELETE, TEMPLATE_PUT, TEMPLATING
 from headwater.wire.operation import Operation, Role
 from headwater.wire.part import PartDefinition
 
@@ -62,6 +62,7 @@ CONTENT_LIST = Operation(
     says="The documents and collections whose paths begin so, by path.",
     continues="after",
     errors=(Damaged, Unavailable),
+    commands={"list": ""},
 )
 CONTENT_GET = Operation(
     part="documents",
@@ -76,6 +77,7 @@ CONTENT_GET = Operation(
     reads=read_content,
     rewrites=filter_of_paging,
     errors=(*_READS, BadFilter, NotMatched, QueryLimited, OffsetGone),
+    commands={"get {path}": "", "query {path}": "", "explain {path}": "explain=true"},
 )
 CONTENT_PUT = Operation(
     part="documents",
@@ -91,6 +93,7 @@ CONTENT_PUT = Operation(
     content=CONTENT_BODY,
     sends=send_content,
     errors=(*_WRITES, CollectionPut, UnfitBody),
+    commands={"put {path}": ""},
 )
 CONTENT_PATCH = Operation(
     part="documents",
@@ -106,6 +109,7 @@ CONTENT_PATCH = Operation(
     content=PATCH_BODY,
     sends=send_patch,
     errors=(*_WRITES, UnfitBody),
+    commands={"patch {path}": ""},
 )
 CONTENT_POST = Operation(
     part="documents",
@@ -121,6 +125,7 @@ CONTENT_POST = Operation(
     content=CONTENT_BODY,
     sends=send_content,
     errors=(*_WRITES, UnfitBody),
+    commands={"post {path}": ""},
 )
 CONTENT_DELETE = Operation(
     part="documents",
@@ -134,6 +139,7 @@ CONTENT_DELETE = Operation(
     says="Delete a document, an item, or a collection with its items and indexes. Its revisions go on.",
     statuses={200: "It was deleted."},
     errors=_WRITES,
+    commands={"delete {path}": ""},
 )
 BATCH = Operation(
     part="documents",
@@ -164,6 +170,11 @@ DOCUMENTS = PartDefinition(
     measures="headwater.client.documents_performer:measure",
     opens="headwater.client.documents_performer:opens",
     closes="headwater.client.documents_performer:closes",
+    owned=False,
+    shares="headwater.client.document_workers:shares",
+    homed=(*INDEXING, TEMPLATE_PUT, TEMPLATE_DELETE, VIEW_PUT, VIEW_DELETE, SCHEMA_PUT, SCHEMA_DELETE),
+    home="headwater.client.document_workers:home",
+    hops=True,
     commands="headwater.cli.doc:group",
     chapter="headwater.server.tour.document_chapter:document_chapter",
     tables={"collection": "headwater.documents.table:collection_table", "feed": "headwater.documents.table:feed_table"},

@@ -28,6 +28,7 @@ SCHEMA_GET = Operation(
     answer=schema_requests.ShownSchema,
     role=Role.READER,
     says="The schema of a collection.",
+    commands={"schema show {path}": ""},
     errors=_READS,
 )
 SCHEMA_PUT = Operation(
@@ -43,6 +44,7 @@ SCHEMA_PUT = Operation(
     statuses={200: "The collection has it.", 201: "It has it, and had none before."},
     content={"application/json": _ANY, "application/schema+json": _ANY},
     sends=_send,
+    commands={"schema put {path}": ""},
     errors=(*_WRITES, ViewModification, TooLarge),
 )
 SCHEMA_DELETE: Operation[schema_requests.DeleteSchema, None] = Operation(
@@ -55,6 +57,7 @@ SCHEMA_DELETE: Operation[schema_requests.DeleteSchema, None] = Operation(
     role=Role.OPERATOR,
     changes=True,
     says="Take the schema of a collection away.",
+    commands={"schema delete {path}": ""},
     errors=_WRITES,
 )
 SCHEMAS = (SCHEMA_GET, SCHEMA_PUT, SCHEMA_DELETE)

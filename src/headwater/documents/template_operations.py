@@ -30,6 +30,7 @@ TEMPLATE_LIST = Operation(
     role=Role.READER,
     says="Every template of indexes, by id.",
     paging=Paging(by=("index_id",), usual=100, most=1000),
+    commands={"template list": ""},
     errors=_READS,
 )
 TEMPLATE_GET = Operation(
@@ -41,6 +42,7 @@ TEMPLATE_GET = Operation(
     answer=requests.ShownTemplate,
     role=Role.READER,
     says="A template: the index that collections get, and which collections.",
+    commands={"template show {index}": ""},
     errors=(*_READS, UnknownIndex),
 )
 TEMPLATE_PUT = Operation(
@@ -56,6 +58,7 @@ TEMPLATE_PUT = Operation(
     statuses={201: "Collections get it.", 200: "It was there, or what would be done."},
     content={"application/json": {"$struct": requests.TemplateNew}},
     sends=_send,
+    commands={"template put {index}": ""},
     errors=(*_WRITES, AlreadyExists),
 )
 TEMPLATE_DELETE: Operation[requests.DeleteTemplate, None] = Operation(
@@ -68,6 +71,7 @@ TEMPLATE_DELETE: Operation[requests.DeleteTemplate, None] = Operation(
     role=Role.OPERATOR,
     changes=True,
     says="Take a template away. The indexes that it made stay.",
+    commands={"template delete {index}": ""},
     errors=(*_WRITES, UnknownIndex),
 )
 TEMPLATING = (TEMPLATE_LIST, TEMPLATE_GET, TEMPLATE_PUT, TEMPLATE_DELETE)

@@ -9,6 +9,7 @@ from typing import Any
 
 from headwater.core.document_errors import DocumentNotFound
 from headwater.core.errors import AlreadyExists, Closed, Fenced, HeadwaterError, NotOwner
+from headwater.core.spelling import meant
 from headwater.documents.decisions import is_view
 from headwater.documents.feed import DocumentFeeds
 from headwater.documents.open_documents import OpenDocuments
@@ -74,7 +75,9 @@ class MirroredViews:
         head, _ = await self._documents.read(ResourcePath(uri))
         found = view_settings(head.settings).view if head is not None else None
         if head is None or found is None:
-            raise DocumentNotFound(f"There is no view {uri}.", hint="List them with `headwater doc view list`.")
+            near = meant(uri, [known for known, _, _ in await self.all()])
+            did = f"Did you mean {near}? " if near else ""
+            raise DocumentNotFound(f"There is no view {uri}.", hint=f"{did}List them with `headwater doc view list`.")
         return found, head.revision
 
     async def all(self) -> list[tuple[str, ViewDefinition, int]]:

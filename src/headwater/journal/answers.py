@@ -29,7 +29,8 @@ class JournalPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A partition: what its log keeps, from `start` up to, not including, `end`; how far the store has copied it; and its head cache.
 
     `pointer`: the last copied offset, -1 before the first. `lag`: records that are not copied. `hits` to `behind`: how lookups ended.
-    `duplicates`: events that gave way to another one of the same number, in reads of this process.
+    `duplicates`: events that gave way to another one of the same number, in reads of this process. `problem`: why the replicator of this
+    data directory does not go on; empty: it does, or nothing was told of it here.
     """
 
     partition: Count
@@ -45,15 +46,19 @@ class JournalPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     limited: Count = 0
     behind: Count = 0
     duplicates: Count = 0
+    problem: str = ""
 
 
 class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic of journals and its partitions. `cipher`: encrypts the payloads of its events; None: they are clear."""
+    """A topic of journals and its partitions. `cipher`: encrypts the payloads of its events; None: they are clear.
+
+    `engine`: that ran the last round of the replicator of this data directory; None: no round was told of here."""
 
     topic: str
     writers: Writers
     generation: str
     store: str
+    engine: str | None = None
     lag: Count
     partitions: list[JournalPartitionStatus]
     cipher: str | None = None

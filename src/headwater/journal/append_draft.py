@@ -234,7 +234,7 @@ def _read_ending(ending: bytes) -> tuple[Payload, tuple[str, ...]]:
 
 def _json(value: object, what: str) -> bytes:
     try:
-        encoded = json.encode(value)
+        encoded = json.encode_given(value, what)
     except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
         raise BadInput(
             f"The {what} is no JSON: {error}.", hint="Give bytes, text, numbers, lists and objects with texts as names."

@@ -28,7 +28,7 @@ from headwater.core.errors import Damaged, Differs, LogGap
 from headwater.core.files import Files, explaining, make_dirs, replace
 from headwater.core.ids import Ids, random_id
 from headwater.core.mutex import ProcessMutex
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.discovery import JournalTopic, generation_of_journals
 from headwater.log import Log
 
 FOLDER = Path("base") / "journal"
@@ -37,8 +37,18 @@ _CHUNK = 1 << 20
 _PATIENCE = 5.0  # seconds that a second one who writes a base of the topic waits for the first
 
 
+class BaseSnapshots(msgspec.Struct, frozen=True):
+    """The snapshots of a base. `generation`: of their topic. `pointer`: the last record of it that they hold."""
+
+    generation: str
+    pointer: int
+    count: int
+
+
 class BaseNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A base. `pointer`: the last record that it holds. `file`: its name, with its size and digest. `created`: milliseconds."""
+    """A base. `pointer`: the last record that it holds. `file`: its name, with its size and digest. `created`: milliseconds.
+
+    `snapshots`: None in a base of journals that had none, or of an earlier version."""
 
     topic: str
     partition: int
@@ -50,6 +60,7 @@ class BaseNote(msgspec.Struct, frozen=True, kw_only=True):
     journals: int
     events: int
     created: int
+    snapshots: BaseSnapshots | None = None
 
 
 class JournalBases:
@@ -98,24 +109,39 @@ class JournalBases:
             )
         return note
 
+    def of_snapshots(self, log: Log, topic: JournalTopic, partition: int) -> BaseNote | None:
+        """The base that holds what the log of a topic of snapshots has deleted; None: there is none. Errors: `Differs`, `Damaged`."""
+        note = self.note(JournalTopic(topic.journals, topic.partitions, generation_of_journals(topic.generation)), partition)
+        held = None if note is None else note.snapshots
+        if held is None or held.generation != topic.generation:
+            return None
+        bounds = log.bounds(topic.name, partition)
+        if held.pointer >= bounds.end:
+            raise Differs(
+                f"The base of {topic.name}/{partition} ends at offset {held.pointer}, and the log at {bounds.end}: "
+                "it is older than the base.",
+                hint="Bring the newer log back.",
+            )
+        return note if held.pointer + 1 >= bounds.start else None
+
     @contextmanager
-    def scratch(self, topic: JournalTopic, note: BaseNote | None, *, folder: Path | None = None) -> Iterator[Path]:
+    def scratch(self, note: BaseNote | None, *, folder: Path | None = None) -> Iterator[Path]:
         """A folder for a store of SQLite files that begins with a base, or empty. It is removed at the end, unless `folder` is given.
 
         Errors: `Damaged` where the base is not what its note says.
         """
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="headwater-journal-") as made:
-                with self.scratch(topic, note, folder=Path(made)) as found:
+                with self.scratch(note, folder=Path(made)) as found:
                     yield found
             return
         if note is not None:
-            target = folder / topic.name / f"{note.partition}.db"
+            target = folder / note.topic / f"{note.partition}.db"
             with explaining(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                digest, size = self._copied(self._path(note), target, topic.name)
+                digest, size = self._copied(self._path(note), target, note.topic)
             if (digest, size) != (note.sha256, note.size):
-                raise _damaged(self._path(note), f"its digest is {digest[:16]}…, not {note.sha256[:16]}…", topic.name)
+                raise _damaged(self._path(note), f"its digest is {digest[:16]}…, not {note.sha256[:16]}…", note.topic)
         yield folder
 
     def _copied(self, source: Path, target: Path, topic: str) -> tuple[str, int]:
@@ -155,7 +181,17 @@ class JournalBases:
             with mutex.closing():
                 pass
 
-    def adopt(self, topic: JournalTopic, partition: int, scratch: Path, *, pointer: int, journals: int, events: int) -> BaseNote:
+    def adopt(
+        self,
+        topic: JournalTopic,
+        partition: int,
+        scratch: Path,
+        *,
+        pointer: int,
+        journals: int,
+        events: int,
+        snapshots: BaseSnapshots | None = None,
+    ) -> BaseNote:
         """Let a scratch folder's file, which is closed and verified, be the base of a partition. The caller is in `writing`."""
         made, home = scratch / topic.name / f"{partition}.db", self.folder / topic.name
         with explaining(made):
@@ -171,7 +207,7 @@ class JournalBases:
             self._files.sync_dir(home)
             note = BaseNote(
                 topic=topic.name, partition=partition, generation=topic.generation, pointer=pointer, file=name, size=size, sha256=digest,
-                journals=journals, events=events, created=self._clock.now_ms(),
+                journals=journals, events=events, created=self._clock.now_ms(), snapshots=snapshots,
             )  # fmt: skip
             # 3. from here on it counts
             replace(self._files, self._note_path(topic.name, partition), msgspec.json.encode(note) + b"\n")

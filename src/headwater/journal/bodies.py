@@ -150,11 +150,11 @@ def _sent(given: Any) -> EventBody:
 def raw_payload(payload: Any) -> msgspec.Raw:
     """A payload as the JSON that `payload_in` reads."""
     shown = show_bytes(bytes(payload), "binary") if isinstance(payload, bytes | bytearray | memoryview) else payload
-    return msgspec.Raw(json.encode(shown))
+    return msgspec.Raw(json.encode_given(shown, "payload"))
 
 
 def _raw(value: Any) -> msgspec.Raw | msgspec.UnsetType:
-    return msgspec.UNSET if value is None else msgspec.Raw(json.encode(value))
+    return msgspec.UNSET if value is None else msgspec.Raw(json.encode_given(value, "metadata"))
 
 
 def _given(raw: msgspec.Raw | msgspec.UnsetType) -> Any:

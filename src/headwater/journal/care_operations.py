@@ -125,6 +125,7 @@ DEAD_SHOW = Operation(
     role=Role.READER,
     says="A record with its bytes, and why it cannot be decoded.",
     errors=(*_KNOWN, NotFound, UnknownPartition),
+    commands={"dead {topic} show {partition} {offset}": ""},
 )
 DEAD_QUARANTINE = Operation(
     part="journal",
@@ -137,6 +138,7 @@ DEAD_QUARANTINE = Operation(
     changes=True,
     says="Leave a record out that cannot be decoded: its partition goes on behind it.",
     errors=(*_CHANGES, NotFound, UnknownPartition),
+    commands={"dead {topic} quarantine {partition} {offset}": ""},
 )
 DEAD_DROP = Operation(
     part="journal",
@@ -149,6 +151,7 @@ DEAD_DROP = Operation(
     changes=True,
     says="As quarantine, by the name that dead things of every part have for it.",
     errors=(*_CHANGES, NotFound, UnknownPartition),
+    commands={"dead {topic} drop {partition} {offset}": ""},
 )
 DEAD_RETRY = Operation(
     part="journal",
@@ -161,5 +164,6 @@ DEAD_RETRY = Operation(
     changes=True,
     says="Count a record again that can be decoded by now. The copy of its partition is made anew.",
     errors=(*_CHANGES, NotFound, UnknownPartition, UnreadableRecord),
+    commands={"dead {topic} retry {partition} {offset}": ""},
 )
 CARE = (STATS, FORKS, VERIFY, BASE, REBUILD, EXPIRE, DEAD, DEAD_SHOW, DEAD_QUARANTINE, DEAD_DROP, DEAD_RETRY)

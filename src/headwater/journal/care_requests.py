@@ -143,6 +143,7 @@ class ShownBase(msgspec.Struct, frozen=True, kw_only=True):
     pointer: int
     journals: Count
     events: Count
+    snapshots: Count = 0
     bytes: Count
 
 

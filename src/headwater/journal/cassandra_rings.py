@@ -7,7 +7,7 @@ offset of the record that they follow from, as those of `cassandra_partition`: a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from headwater.journal.discovery import generation_of_journals
 from headwater.journal.event import Payload
 from headwater.journal.head import Head
 from headwater.journal.names import SNAPSHOTS
+from headwater.journal.rings import living_rings, pages_of_ids
 from headwater.journal.snapshot import EMPTY_RING, Ring, Snapshot, SnapshotAction, living
 from headwater.journal.snapshot_fold import SnapshotsChange, SnapshotsChanged
 from headwater.journal.store import RingStore, RingView
@@ -87,7 +88,26 @@ class CassandraRingStore(RingStore):
         if offset >= 0:
             self._place.move_pointer(offset, cleared, self.position())
 
+    def restore(self, base: RingView) -> None:
+        """As `RingStore.restore`. The pointer is written last: until then nothing that is here counts."""
+        self.clear()
+        note, pointer = self.position().note, base.pointer
+        assert note is not None
+        for ids in pages_of_ids(base):
+            copied, heads = self._copied_journals(ids)
+            for id, slots in living_rings(base, ids, copied, heads.get):
+                self._tables.requests.write(self._restored(id, slots, pointer.offset, note.base))
+        begun = note.begin(pointer.offset + 1, pointer.epoch)
+        self._place.write_note(begun, note.base + pointer.offset + 1)
+        self._place.move_pointer(pointer.offset, begun, CopyPosition(Pointer(-1), begun, there=False))
+
     # -- rings ------------------------------------------------------------------------------------------------
+
+    def _restored(self, id: str, slots: Mapping[int, Snapshot], applied: int, base: int) -> Iterator[Any]:
+        """Slot by slot, as ten payloads may be more than a batch takes; then how far the ring is folded."""
+        for slot, one in slots.items():
+            yield self._tables.bound("put_snapshot", *slot_values(self._journals, id, slot, one, base + one.offset))
+        yield self._tables.bound("ring_applied", base + applied, applied, self.partition, id, self._journals)
 
     def _apply_rings(self, journals: Sequence[SnapshotsChanged], base: int) -> None:
         tables = self._tables

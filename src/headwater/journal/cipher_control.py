@@ -11,12 +11,10 @@ from collections.abc import Iterator
 import msgspec
 
 from headwater.core.errors import UnknownTopic
-from headwater.journal.control import PART, make_control_topic
+from headwater.journal.control import PART, ControlRead, make_control_topic
 from headwater.journal.names import control_topic
 from headwater.log import Log
 from headwater.log.record import Record
-
-_CHUNK = 1000
 
 
 class CipherOn(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cipher"):
@@ -74,18 +72,17 @@ class CipherControl:
 
     def _read(self) -> Iterator[tuple[int, CipherOn | Erasure]]:
         bounds = self.log.bounds(self.name, 0)
-        self.end = max(self.end, bounds.start) if self.end <= bounds.end else bounds.start
-        while self.end < bounds.end and (records := self.log.read(self.name, 0, self.end, limit=_CHUNK)):
-            for record in records:
-                assert record.offset is not None
-                self.end = record.offset + 1
-                try:
-                    decision = _decision.decode(record.value or b"")
-                except msgspec.MsgspecError:
-                    continue  # of another kind
-                if isinstance(decision, CipherOn):
-                    self.on = decision
-                yield record.offset, decision
+        read = ControlRead(self.log, self.name, self.end if self.end <= bounds.end else 0, projections=False)
+        for record in read:
+            self.end = read.end
+            try:
+                decision = _decision.decode(record.value or b"")
+            except msgspec.MsgspecError:
+                continue  # of another kind
+            if isinstance(decision, CipherOn):
+                self.on = decision
+            yield record.offset or 0, decision
+        self.end = read.end
 
     def append(self, decision: CipherOn | Erasure) -> int:
         """Write a decision down; return its offset once it is durable. Makes the topic where it is missing."""

@@ -21,7 +21,10 @@ from headwater.log import Log
 from headwater.log.record import Record
 
 PART = "journal"
+PROJECTION_KEYS = b"projection/"
+"""The keys of the records of projections begin with it."""
 _CHUNK = 1000
+_MANY = 5000  # records that are quicker to read as columns
 
 
 class _Decision(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -113,14 +116,14 @@ class ControlLog:
             return forgotten
         if generation != self._generation:
             self._generation, self._next, self._partitions = generation, 0, {}
-        found = False
-        for record in read_control(self._log, self.name, self._next):
-            assert record.offset is not None
-            self._next = record.offset + 1
+        found, read = False, ControlRead(self._log, self.name, self._next, projections=False)
+        for record in read:
             if (decision := decision_of(record)) is not None:
                 place = decision.generation, decision.partition
-                self._partitions[place] = self.partition(*place).then(decision, record.offset)
+                self._partitions[place] = self.partition(*place).then(decision, record.offset or 0)
                 found = True
+            self._next = read.end
+        self._next = read.end
         return found
 
     def partition(self, generation: str, partition: int) -> PartitionControl:
@@ -139,7 +142,7 @@ class ControlLog:
     def audit(self) -> Iterator[AuditEntry]:
         """Every decision, oldest first."""
         try:
-            records = list(read_control(self._log, self.name, 0))
+            records = list(ControlRead(self._log, self.name, 0, projections=False))
         except UnknownTopic:
             return
         for record in records:
@@ -152,10 +155,44 @@ def make_control_topic(log: Log, topic: str) -> None:
     log.create_topic(control_topic(topic), partitions=1, part=PART)
 
 
-def read_control(log: Log, topic: str, start: int) -> Iterator[Record]:
-    """The records of a control topic from an offset on. Errors: `UnknownTopic`; those of the log."""
-    bounds = log.bounds(topic, 0)
-    at = max(start, bounds.start)
-    while at < bounds.end and (records := log.read(topic, 0, at, limit=_CHUNK)):
-        yield from records
-        at = (records[-1].offset or 0) + 1
+class ControlRead:
+    """The records of a control topic from an offset on: those of `projections`, or all others. `end`: up to where they are read; it moves
+    while they are taken.
+
+    Projections write a position about every second, so nearly all records are theirs: many at once are read as columns, and those that are
+    not asked for stay there. Errors: `UnknownTopic`; those of the log.
+    """
+
+    def __init__(self, log: Log, topic: str, start: int, *, projections: bool) -> None:
+        self._log, self._topic, self._projections = log, topic, projections
+        self._bounds = log.bounds(topic, 0)
+        self.end = max(start, self._bounds.start)
+
+    def __iter__(self) -> Iterator[Record]:
+        end = self._bounds.end
+        if end - self.end > _MANY:
+            yield from self._scanned(end)
+        while self.end < end and (records := self._log.read(self._topic, 0, self.end, limit=_CHUNK)):
+            for record in records:
+                self.end = (record.offset or 0) + 1
+                if (record.key or b"").startswith(PROJECTION_KEYS) is self._projections:
+                    yield record
+
+    def _scanned(self, end: int) -> Iterator[Record]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for batch in self._log.scan(self._topic, 0, self.end, end):
+            keys = batch.column("key").cast(pa.binary())
+            of_projections = pc.fill_null(pc.starts_with(keys, PROJECTION_KEYS), False)
+            rows = pc.indices_nonzero(of_projections if self._projections else pc.invert(of_projections)).to_pylist()
+            columns = [batch.column(name) for name in ("key", "value", "timestamp", "offset")]
+            if len(rows) > batch.num_rows // 4:  # quicker as a whole than one by one
+                whole = list(zip(*(column.to_pylist() for column in columns), strict=True))
+                found = (whole[row] for row in rows)
+            else:
+                found = (tuple(column[row].as_py() for column in columns) for row in rows)
+            for key, value, timestamp, offset in found:
+                self.end = offset + 1
+                yield Record(key, value, (), timestamp, offset=offset)
+            self.end = batch.column("offset")[-1].as_py() + 1

@@ -8,14 +8,14 @@ from random import Random
 
 from headwater.core.errors import Differs, HeadwaterError
 from headwater.journal.base import JournalBases
-from headwater.journal.base_copy import restore_base
+from headwater.journal.base_copy import restore_base, restore_rings
 from headwater.journal.change import Pointer
 from headwater.journal.control import PartitionControl
 from headwater.journal.copies import open_copy
 from headwater.journal.discovery import Holds, JournalTopic
 from headwater.journal.replication_task import PartitionOutcome, PartitionProblem, PartitionTask, gap, problem_of
 from headwater.journal.status import PartitionStatus
-from headwater.journal.store import JournalStore, PartitionStore
+from headwater.journal.store import JournalStore, PartitionStore, RingStore
 from headwater.log import Log, Watching
 
 _SHORTEST = 0.1  # seconds before the first new try, doubled with each
@@ -88,9 +88,12 @@ class CopiedPartition:
             pointer = copy.pointer()
         if remake_pending(store, self._topic, self.partition, self._control):
             if bounds.start > 0:
-                if bases is None or not isinstance(copy, PartitionStore):  # snapshots have no base
+                if bases is None:
                     raise gap(self.topic, self.partition, 0, bounds.start)
-                restore_base(bases, log, self._topic, copy)
+                if isinstance(copy, PartitionStore):
+                    restore_base(bases, log, self._topic, copy)
+                elif isinstance(copy, RingStore):
+                    restore_rings(bases, log, self._topic, copy)
             else:
                 copy.clear()
             decision = f"{self.generation}/{self._control.remade}"

@@ -68,6 +68,7 @@ LIST = Operation(
     says="Every topic of journals, sorted by name.",
     paging=Paging(by=("topic",), usual=100, most=1000),
     errors=(Unavailable,),
+    commands={"topics": ""},
 )
 CREATE = Operation(
     part="journal",
@@ -94,6 +95,7 @@ IDS = Operation(
     "With Accept: text/event-stream, its events.",
     continues="after",
     errors=_READS,
+    commands={"ids {topic}": "", "status {topic}": "view=status", "pointers {topic}": "view=pointers"},
 )
 ID_LINES = Operation(
     part="journal",
@@ -148,6 +150,7 @@ HEAD = Operation(
     role=Role.READER,
     says="The head of a journal. Its ETag is its last number, which If-Match of an Append takes.",
     errors=(*_READS, NotFound),
+    commands={"pointer {topic} {id}": ""},
 )
 PURGE = Operation(
     part="journal",

@@ -37,6 +37,7 @@ PROJECTIONS: Operation[JournalsRequest, Sequence[asked.ShownProjection]] = Opera
     role=Role.READER,
     says="The projections of a topic that somebody has run: how far they lag, their dead events.",
     errors=_KNOWN,
+    commands={"projection list {topic}": ""},
 )
 PROJECTION = Operation(
     part="journal",
@@ -48,6 +49,7 @@ PROJECTION = Operation(
     role=Role.READER,
     says="A projection and its partitions, as its runs have told.",
     errors=(*_KNOWN, NotFound),
+    commands={"projection status {topic} {name}": ""},
 )
 PROJECTION_RESET = Operation(
     part="journal",
@@ -60,6 +62,7 @@ PROJECTION_RESET = Operation(
     changes=True,
     says="Let a projection begin anew, from the first event on. Whoever runs it does so.",
     errors=_CHANGES,
+    commands={"projection reset {topic} {name}": ""},
 )
 PROJECTION_DEAD: Operation[asked.ProjectionRequest, Sequence[asked.ShownDeadEvent]] = Operation(
     part="journal",
@@ -71,6 +74,7 @@ PROJECTION_DEAD: Operation[asked.ProjectionRequest, Sequence[asked.ShownDeadEven
     role=Role.READER,
     says="The events that the handler of a projection could not take, and those of their journals that wait.",
     errors=(*_KNOWN, NotFound),
+    commands={"projection dead {topic} {name} list": ""},
 )
 PROJECTION_DEAD_SHOW = Operation(
     part="journal",
@@ -82,6 +86,7 @@ PROJECTION_DEAD_SHOW = Operation(
     role=Role.READER,
     says="A dead event with what it holds, and why the handler failed.",
     errors=(*_KNOWN, NotFound, UnreadableRecord, Undecryptable, BadConfig, Differs, Unsupported),
+    commands={"projection dead {topic} {name} show {partition} {offset} {number}": ""},
 )
 PROJECTION_DEAD_RETRY = Operation(
     part="journal",
@@ -94,6 +99,7 @@ PROJECTION_DEAD_RETRY = Operation(
     changes=True,
     says="Let the handler have a dead event again, from the first dead one of its journal on.",
     errors=_CHANGES,
+    commands={"projection dead {topic} {name} retry {partition} {offset} {number}": ""},
 )
 PROJECTION_DEAD_DROP = Operation(
     part="journal",
@@ -106,6 +112,7 @@ PROJECTION_DEAD_DROP = Operation(
     changes=True,
     says="Drop a dead event: the handler never gets it. Those of its journal that wait for it go on.",
     errors=_CHANGES,
+    commands={"projection dead {topic} {name} drop {partition} {offset} {number}": ""},
 )
 PROJECTION_OPERATIONS = (
     PROJECTIONS,

@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from headwater.core.errors import UnknownTopic
-from headwater.journal.control import PART, make_control_topic, read_control
+from headwater.journal.control import PART, PROJECTION_KEYS, ControlRead, make_control_topic
 from headwater.journal.names import control_topic
 from headwater.log import Log
 from headwater.log.record import Record
@@ -219,16 +219,16 @@ class ProjectionLog:
             return False
         if generation != self._generation:
             self._generation, self._next, self.projections = generation, 0, {}
-        found = False
-        for record in read_control(self._log, self.control, self._next):
-            assert record.offset is not None
-            self._next = record.offset + 1
+        found, read = False, ControlRead(self._log, self.control, self._next, projections=True)
+        for record in read:
+            self._next = read.end
             try:
                 written = _decoder.decode(record.value or b"")
             except msgspec.MsgspecError:
                 continue  # of another kind
-            self.report(written.name).then(written, record.offset, record.timestamp or 0)
+            self.report(written.name).then(written, record.offset or 0, record.timestamp or 0)
             found = True
+        self._next = read.end
         return found
 
     @property
@@ -246,7 +246,7 @@ class ProjectionLog:
 
     def append(self, records: Iterable[ProjectionRecord]) -> list[int]:
         """Write records down as one batch; return their offsets once they are durable. Makes the topic where it is missing."""
-        batch = [Record(key=f"projection/{record.name}".encode(), value=msgspec.json.encode(record)) for record in records]
+        batch = [Record(key=PROJECTION_KEYS + record.name.encode(), value=msgspec.json.encode(record)) for record in records]
         try:
             return list(self._log.append(self.control, 0, batch, part=PART))
         except UnknownTopic:

@@ -76,7 +76,7 @@ def check_rebuild(
 ) -> list[tuple[JournalTopic, dict[int, int]]]:
     """Of the topic, and of its snapshots where there are any: by partition, how many records its copy would be made of.
 
-    With `bases`, snapshots whose log no longer begins at 0 stay as they are: no base has them. Errors: as `request_rebuild`.
+    With `bases`, snapshots whose log no longer begins at 0, and which no base has, stay as they are. Errors: as `request_rebuild`.
     """
     return [(one, _ends(log, one, partitions, bases)) for one in with_snapshots(log, topic)]
 
@@ -91,9 +91,11 @@ def _ends(log: Log, topic: JournalTopic, partitions: Sequence[int], bases: Journ
         if bounds.start > 0:
             if bases is None:
                 raise gap(topic.name, partition, 0, bounds.start)
-            if topic.holds == "snapshots":
+            snapshots = topic.holds == "snapshots"
+            note = bases.of_snapshots(log, topic, partition) if snapshots else bases.usable(log, topic, partition)
+            if note is None:
                 continue
-            with bases.scratch(topic, bases.usable(log, topic, partition)):
+            with bases.scratch(note):
                 pass  # reads it through: what is rotten must be found before the copy goes
         ends[partition] = bounds.end
     return ends

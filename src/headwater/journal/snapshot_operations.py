@@ -47,6 +47,7 @@ SNAPSHOTS_FIND = Operation(
     role=Role.READER,
     says="The snapshots of a journal, the newest first; or, with newest=true, the newest one that matches, with its payload.",
     errors=_READS,
+    commands={"snapshot list {topic} {id}": "", "snapshot load {topic} {id}": "newest=true"},
 )
 SNAPSHOTS_SAVE = Operation(
     part="journal",
@@ -63,6 +64,7 @@ SNAPSHOTS_SAVE = Operation(
     content={JSON: {"$struct": requests.SnapshotBody}},
     sends=_sent,
     errors=(*_WRITES, NotFound, TooLarge),
+    commands={"snapshot save {topic} {id}": ""},
 )
 SNAPSHOTS_DELETE = Operation(
     part="journal",
@@ -75,5 +77,6 @@ SNAPSHOTS_DELETE = Operation(
     changes=True,
     says="Delete snapshots of a journal: by number, or by bounds. Its events stay.",
     errors=_WRITES,
+    commands={"snapshot delete {topic} {id}": ""},
 )
 SNAPSHOTS = (SNAPSHOTS_FIND, SNAPSHOTS_SAVE, SNAPSHOTS_DELETE)

@@ -56,6 +56,7 @@ class SnapshotPartition:
         self.number, self.name = partition.number, snapshot_topic(topic.name)
         self._copy: tuple[str, RingStore] | None = None
         self._tail = SnapshotTail()
+        self._absent = False  # no snapshot was ever copied, and there is no topic of them
         self._checked = ""  # the generation whose copy was compared with the log's end
 
     # -- reading ----------------------------------------------------------------------------------------------
@@ -77,12 +78,30 @@ class SnapshotPartition:
         return [one for _, one in ring.of(living.life.record_id) if criteria.matches(one)]
 
     def load(self, id: str, criteria: SnapshotCriteria) -> Snapshot | None:
-        """The newest snapshot that matches, with its payload in clear. Errors: `Erased`; `Undecryptable`; those of `TopicCipher.keys`."""
+        """The newest snapshot that matches, with its payload in clear. Errors: `Differs` where it was saved behind the end of the journals'
+        log, which is older then; `Erased`; `Undecryptable`; those of `TopicCipher.keys`."""
         living = self.living(id)
         if living is None:
             return None
         newest = self._viewed(lambda read: read.newest(id, living.life.record_id, criteria), None)
-        return None if newest is None else self._sealing.opened(id, newest)
+        if newest is None:
+            return None
+        self._check_known(id, newest, living)
+        return self._sealing.opened(id, newest)
+
+    def _check_known(self, id: str, newest: Snapshot, living: LivingJournal) -> None:
+        """Errors: `Differs` for a snapshot of events that the journals' log does not hold: one that was restored from an older backup, or
+        goes on from there. They would be in the state of an entity, and in no journal."""
+        if not _ahead(newest, living):
+            return
+        now = self.living(id)  # another process may have appended and saved meanwhile
+        if now is not None and now.life.record_id == living.life.record_id and _ahead(newest, now):
+            raise Differs(
+                f"A snapshot of journal {id!r:.60} is of event {newest.seq_nr}, saved when {self._journals.name}/{self.number} ended at "
+                f"offset {newest.at}; now it ends at {now.life.at}, and the journal with event {now.head.last}: the log is older.",
+                hint="Bring the newer log back, or let go of what was made of it: "
+                f"`headwater journal snapshot delete {self._journals.name} ID --min-seq-nr {min(newest.seq_nr, now.head.last + 1)}`.",
+            )
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -137,6 +156,8 @@ class SnapshotPartition:
     def _viewed(self, call: Callable[[_SnapshotRead], T], nothing: T) -> T:
         """Call with a view; again where the store has changed it, or the log was deleted up to a newer pointer."""
         topic = snapshots_of(self._log, JournalTopic(self._journals.name, self._journals.partitions, self._journals.generation))
+        if topic is None:
+            self._check_absent()
         if topic is None or self.number >= topic.partitions:
             return nothing
         for left in range(AGAIN, -1, -1):
@@ -146,6 +167,20 @@ class SnapshotPartition:
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    def _check_absent(self) -> None:
+        """Once, where no topic of snapshots is there. Errors: `Differs` where the store has copied some: an entity whose events are deleted
+        up to a snapshot would be loaded without it, as if it had begun there."""
+        if self._absent:
+            return
+        copy = self._store().snapshots(self.name, self.number, "", create=False)
+        pointer = Pointer(-1) if copy is None else copy.pointer()
+        if pointer.offset >= 0 and generation_of_journals(pointer.generation) == self._journals.generation:
+            raise Differs(
+                f"There is no topic {self.name}, and the store has copied {self.name}/{self.number} up to offset {pointer.offset}.",
+                hint="Bring the topic back from its backup. Without one, save a snapshot: that makes the topic anew, without the old ones.",
+            )
+        self._absent = True
 
     def _once(self, topic: JournalTopic, call: Callable[[_SnapshotRead], T]) -> T:
         copy, start = self._opened(topic), 0
@@ -227,6 +262,10 @@ class _SnapshotRead:
         if read is None or not isinstance(read[1], Snapshot) or read[1].payload is None:
             raise OffsetGone(f"{self._topic.name}/{self._partition} no longer holds offset {snapshot.offset}.", hint="Read again.")
         return read[1].payload
+
+
+def _ahead(snapshot: Snapshot, living: LivingJournal) -> bool:
+    return snapshot.at > living.life.at or snapshot.seq_nr > living.head.last
 
 
 def check_copied(log: Log, topic: JournalTopic, partition: int, pointer: Pointer) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
-from headwater.core.errors import Conflict
+from headwater.core.errors import Conflict, Differs
+from headwater.journal.base import JournalBases
+from headwater.journal.base_copy import restore_rings
 from headwater.journal.control import PartitionControl
 from headwater.journal.digest import snapshot_content
 from headwater.journal.discovery import JournalTopic
@@ -33,15 +35,25 @@ def verify_rings(
     """How many snapshots a partition's copy holds, and the first difference; empty where they are what the log says.
 
     `controls`: of journals and of snapshots. The journals are folded into `scratch` already, up to some pointer. Where the replicator goes
-    on meanwhile, both are compared again. Errors: `LogGap` where the log of snapshots no longer begins at 0; `Conflict` where the copy
-    changes too quickly to be compared.
+    on meanwhile, both are compared again. Errors: `LogGap` where the log of snapshots begins behind what `scratch` and the copy hold;
+    `Differs` where the copy is older than the base from which `scratch` began; `Conflict` where the copy changes too quickly.
     """
-    copy = store.snapshots(snapshots.name, partition, snapshots.generation, create=False)
-    if copy is None or copy.pointer().offset < 0:
+    copy, start = (
+        store.snapshots(snapshots.name, partition, snapshots.generation, create=False),
+        log.bounds(snapshots.name, partition).start,
+    )
+    begun = scratch.snapshots(snapshots.name, partition, snapshots.generation)
+    assert begun is not None
+    at, based = -1 if copy is None else copy.pointer().offset, begun.pointer().offset
+    if min(at, based) + 1 < start:
+        raise gap(snapshots.name, partition, min(at, based) + 1, start)
+    if copy is None or at < 0:
         return 0, ""
-    start = log.bounds(snapshots.name, partition).start
-    if start > 0:
-        raise gap(snapshots.name, partition, 0, start)
+    if at < based:
+        raise Differs(
+            f"The copy of {snapshots.name}/{partition} ends at offset {at}, and its base at {based}.",
+            hint=f"It is older. Let it begin with the base: `headwater journal rebuild {journals.name}`.",
+        )
     for _ in range(_TIMES):
         known = _journals_pointer(store, journals, partition)
         with copy.view() as view:
@@ -54,6 +66,38 @@ def verify_rings(
         if not difference or still:
             return count, difference
     raise Conflict(f"The copy of {snapshots.name}/{partition} changes while it is compared.", hint="Verify it again in a quieter moment.")
+
+
+def begin_rings(
+    log: Log,
+    store: JournalStore,
+    scratch: JournalStore,
+    snapshots: JournalTopic,
+    partition: int,
+    *,
+    bases: JournalBases | None,
+    taken: bool,
+) -> bool:
+    """Let a scratch store begin with the snapshots that the log has deleted; whether it does.
+
+    They are those of the base; with `taken`, those of the copy where no base has them. Without `bases` it begins with none.
+    Errors: those of `restore_rings`.
+    """
+    rings = scratch.snapshots(snapshots.name, partition, snapshots.generation)
+    assert rings is not None
+    rings.clear()  # what a base of the journals has may be of an earlier topic of snapshots
+    start = log.bounds(snapshots.name, partition).start
+    if not start or bases is None:
+        return True
+    if bases.of_snapshots(log, snapshots, partition) is not None:
+        restore_rings(bases, log, snapshots, rings)
+        return True
+    copy = store.snapshots(snapshots.name, partition, snapshots.generation, create=False)
+    if not taken or copy is None or copy.pointer().offset + 1 < start:
+        return False
+    with copy.view() as view:
+        rings.restore(view)
+    return True
 
 
 def _journals_pointer(store: JournalStore, topic: JournalTopic, partition: int) -> int:

@@ -17,7 +17,8 @@ from headwater.journal.discovery import generation_of_journals
 from headwater.journal.event import Payload, PayloadKind
 from headwater.journal.head import Head
 from headwater.journal.names import SNAPSHOTS
-from headwater.journal.snapshot import Ring, Snapshot, living
+from headwater.journal.rings import living_rings, pages_of_ids
+from headwater.journal.snapshot import EMPTY_RING, Ring, Snapshot, living
 from headwater.journal.snapshot_fold import SnapshotsChange
 from headwater.journal.sqlite_partition import ROTTEN, STATEMENTS, head_of_columns
 from headwater.journal.store import RingStore, RingView
@@ -73,6 +74,17 @@ class SqliteRingStore(RingStore):
             for name in ("delete_all_snapshots", "delete_snapshot_pointer"):
                 transaction.rows(STATEMENTS[name])
             self._insert_pointer(transaction, offset, self._clock.now_ms())
+
+    def restore(self, base: RingView) -> None:
+        with self._database.transaction() as transaction:
+            self._stored_pointer(transaction)
+            for name in ("delete_all_snapshots", "delete_snapshot_pointer"):
+                transaction.rows(STATEMENTS[name])
+            journals = self._journals_pointer(transaction)
+            for ids in pages_of_ids(base):
+                for id, slots in living_rings(base, ids, journals, partial(self._head, transaction)):
+                    self._write(transaction, id, EMPTY_RING, Ring(slots))
+            self._insert_pointer(transaction, base.pointer.offset, self._clock.now_ms())
 
     def ring(self, statements: SqliteStatements, id: str, applied: int) -> Ring:
         """The ring of a journal, inside a transaction."""

@@ -186,6 +186,10 @@ class RingStore(CopyStore):
     def apply(self, change: SnapshotsChange) -> bool:
         """As `PartitionStore.apply`."""
 
+    @abstractmethod
+    def restore(self, base: RingView) -> None:
+        """As `PartitionStore.restore`. Snapshots whose life has ended, as far as the journals' copy knows, are left out."""
+
 
 class JournalStore(ABC):
     """The copies of all partitions of all topics: SQLite files, or a keyspace of Cassandra."""

@@ -1,4 +1,4 @@
-"""Topics of journals as the answers show them: their ids, pointers and status."""
+"""Topics of journals and their changes as the answers show them: ids, pointers, status, what a Delete did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from headwater.journal.grown import GrownJournal
 from headwater.journal.ids import journal_ids
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.partition import JournalPartition
+from headwater.journal.status import ReplicatorStatus
 from headwater.journal.topics import JournalTopics
+from headwater.journal.write import ActionPlaced, Outcome
 from headwater.log.record import Topic
 from headwater.wire.times import show_time
 
@@ -40,6 +42,14 @@ def show_creation(name: str, there: Sequence[Topic], request: requests.CreateJou
         return answers.ShownJournals(topic=name, partitions=known.partitions, writers="owner", generation=known.generation, dry_run=True)
     cipher = request.cipher or None
     return answers.ShownJournals(topic=name, partitions=request.partitions, writers="owner", created=True, cipher=cipher, dry_run=True)
+
+
+def show_change(outcome: Outcome) -> answers.JournalChanged:
+    """What a Delete, Purge or Mark did, and where it lies."""
+    if outcome is None:
+        return answers.JournalChanged(done=False)
+    assert isinstance(outcome, ActionPlaced)
+    return answers.JournalChanged(done=True, partition=outcome.partition, offset=outcome.offset, to=outcome.to or None)
 
 
 def topic_ids(topic: OpenTopic, after: str | None, limit: int) -> list[str]:
@@ -83,33 +93,44 @@ def _time(pointer: Pointer, ms: int) -> str | int | None:
     return None if pointer.offset < 0 else show_time(ms)
 
 
-def show_status(topic: OpenTopic, engine: str) -> answers.TopicStatus:
-    """A topic and its partitions. `engine`: of the store."""
-    partitions = [_partition_status(partition) for partition in topic.partitions]
+def show_status(topic: OpenTopic, engine: str, said: ReplicatorStatus | None = None) -> answers.TopicStatus:
+    """A topic and its partitions. `engine`: of the store. `said`: by the replicator of the same data directory."""
+    name = topic.topic.name
+    if said is None or name not in said.topics:
+        said = None
+    stopped = {} if said is None else {one.partition: one.problem for one in said.partitions if one.topic == name and one.problem}
+    partitions = [
+        _partition_status(partition, "" if problem is None else f"{problem.message} {problem.hint}".strip())
+        for partition in topic.partitions
+        for problem in (stopped.get(partition.number),)
+    ]
     return answers.TopicStatus(
         topic=topic.topic.name,
         writers=topic.writers,
         generation=topic.topic.generation,
         store=engine,
+        engine=None if said is None else said.engine,
         cipher=topic.cipher.name(fresh=True),
         lag=sum(one.lag for one in partitions),
         partitions=partitions,
     )
 
 
-def _partition_status(partition: JournalPartition) -> answers.JournalPartitionStatus:
+def _partition_status(partition: JournalPartition, problem: str) -> answers.JournalPartitionStatus:
     pointer, bounds, cache = partition.pointer(), partition.bounds(), partition.cache
     counted = {} if cache is None else {
         "cached": len(cache), "hits": cache.counts.hit, "misses": cache.counts.miss, "ahead": cache.counts.ahead,
         "limited": cache.counts.limited, "behind": cache.counts.behind,
     }  # fmt: skip
+    lag = max(0, bounds.end - pointer.offset - 1)
     return answers.JournalPartitionStatus(
         partition=partition.number,
         start=bounds.start,
         end=bounds.end,
         pointer=pointer.offset,
-        lag=max(0, bounds.end - pointer.offset - 1),
+        lag=lag,
         updated=_time(pointer, pointer.updated),
         duplicates=partition.duplicates.dropped,
+        problem=problem if lag else "",  # what was told may be older than the pointer
         **counted,
     )

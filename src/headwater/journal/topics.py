@@ -46,7 +46,7 @@ class JournalTopics:
         did = f"Did you mean {near}? " if near else ""
         return UnknownJournal(
             f"There are no journals {name!r:.60}: no topic {self.name(name)}.",
-            hint=f"{did}Create them with `headwater journal create {name}`, or `hw.journals({name!r:.60}, create=True)`.",
+            hint=f"{did}Create them with `headwater journal create {name}`, or list topics with `headwater journal topics`.",
         )
 
     def create(self, name: str, partitions: int = 0) -> tuple[Topic, bool]:

@@ -76,5 +76,6 @@ IMPORT_LINES = Operation(
     content={LINES: {"$struct": ExportLine}},
     sends=_sent,
     errors=(*_READS, NotOwner, Fenced, OwnedTopic, DiskFull, OutcomeUnknown, TooLarge),
+    commands={"import {topic}": ""},
 )
 TRANSFER = (EXPORT_LINES, EXPORT, IMPORT_LINES)

@@ -17,7 +17,7 @@ import msgspec
 
 from headwater.core.errors import Cancelled, Differs, Unavailable
 from headwater.core.memory import uncollected
-from headwater.journal.base import BaseNote, JournalBases
+from headwater.journal.base import BaseNote, BaseSnapshots, JournalBases
 from headwater.journal.control import NOTHING, ControlLog, PartitionControl
 from headwater.journal.copied_partition import remake_pending
 from headwater.journal.counts import partition_counts
@@ -26,7 +26,7 @@ from headwater.journal.discovery import JournalTopic, snapshots_of
 from headwater.journal.head import Head
 from headwater.journal.replicate import RoundEngine, result_schema
 from headwater.journal.replication_task import PartitionTask, copy_partition, gap
-from headwater.journal.snapshot_verify import verify_rings
+from headwater.journal.snapshot_verify import begin_rings, verify_rings
 from headwater.journal.store import JournalStore, PartitionView
 from headwater.journal.store_address import StoreAddress, open_store
 from headwater.log import Log
@@ -47,7 +47,11 @@ Controls = tuple[PartitionControl, PartitionControl]
 
 
 class PartitionVerification(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in one partition. `difference`: the first one; empty where the copy is what the log says."""
+    """What was found in one partition. `difference`: the first one; empty where the copy is what the log says.
+
+    `folded`, `folded_snapshots`: the last records that the scratch store holds in the end; -1: none. `of_snapshots`: the generation of the
+    topic of snapshots that were compared; empty: none were.
+    """
 
     topic: str
     partition: int
@@ -55,6 +59,9 @@ class PartitionVerification(msgspec.Struct, frozen=True, kw_only=True):
     journals: int = 0
     rows: int = 0
     snapshots: int = 0
+    folded: int = -1
+    folded_snapshots: int = -1
+    of_snapshots: str = ""
     difference: str = ""
 
 
@@ -143,17 +150,21 @@ def verify_partition(
 
     `snapshots`: the topic of its snapshots, None where there is none. `controls`: what is decided about journals and about snapshots.
     `folded`: told from time to time how many records are folded. `folder`: an empty one in which what the log says is left, as a store of
-    SQLite files, closed and synced. With `bases`, snapshots whose log no longer begins at 0 are not compared: no base has them.
+    SQLite files, closed and synced; snapshots that the log has deleted and no base has are left there as the copy has them. Without
+    `folder`, and with `bases`, such snapshots are not compared.
 
     `one_row`: the store has one row for each number and timestamp of a journal, the first that came, as the tables of kafka-journal do.
     """
     copy = store.partition(topic.name, partition, topic.generation, create=False)
     nothing = PartitionVerification(topic=topic.name, partition=partition, pointer=-1)
-    if copy is None or copy.pointer().offset < 0:
-        return nothing
+    snapshots = snapshots if snapshots is not None and partition < snapshots.partitions else None
     if any(remake_pending(store, one, partition, control) for one, control in zip((topic, snapshots), controls, strict=True) if one):
         raise Unavailable(f"The copy of {topic.name}/{partition} is being made anew.", hint="Verify it once the replicator has done that.")
     start, note = log.bounds(topic.name, partition).start, None
+    if copy is None or copy.pointer().offset < 0:
+        if start > 0:
+            raise gap(topic.name, partition, 0, start)
+        return nothing
     if start > 0:
         if bases is None:
             raise gap(topic.name, partition, 0, start)
@@ -163,11 +174,12 @@ def verify_partition(
                 f"The copy of {topic.name}/{partition} ends at offset {copy.pointer().offset}, and its base at {note.pointer}.",
                 hint=f"It is older. Let it begin with the base: `headwater journal rebuild {topic.name}`.",
             )
-    if bases is not None and snapshots is not None and partition < snapshots.partitions and log.bounds(snapshots.name, partition).start > 0:
-        snapshots = None
+    known = bases
     bases = bases or JournalBases(Path(os.devnull))
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
-    with bases.scratch(topic, note, folder=folder) as made, open_store(StoreAddress(folder=made)) as scratch:
+    with bases.scratch(note, folder=folder) as made, open_store(StoreAddress(folder=made)) as scratch:
+        if snapshots is not None and not begin_rings(log, store, scratch, snapshots, partition, bases=known, taken=folder is not None):
+            snapshots = None
 
         def fold(one: JournalTopic, end: int, control: PartitionControl) -> None:
             task = PartitionTask(
@@ -188,11 +200,16 @@ def verify_partition(
             assert expected is not None
             with expected.view() as wanted:
                 found = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view, one_row)
-        if not found.difference and snapshots is not None and partition < snapshots.partitions:
+        if not found.difference and snapshots is not None:
             count, difference = verify_rings(log, store, scratch, topic, snapshots, partition, controls=controls, fold=fold)
-            found = msgspec.structs.replace(found, snapshots=count, difference=difference)
+            rings = scratch.snapshots(snapshots.name, partition, snapshots.generation)
+            assert rings is not None
+            at = rings.pointer().offset
+            found = msgspec.structs.replace(
+                found, snapshots=count, difference=difference, folded_snapshots=at, of_snapshots=snapshots.generation
+            )
         expected.checkpoint()
-        return found
+        return msgspec.structs.replace(found, folded=expected.pointer().offset)
 
 
 def _controls(control: ControlLog, topic: JournalTopic, snapshots: JournalTopic | None, partition: int) -> Controls:
@@ -337,7 +354,7 @@ def write_bases(
     Errors: those of `verify_topic`, `Differs` among them; partitions that were done by then have their new bases, the others their old
     ones.
     """
-    control = ControlLog(log, topic.name)
+    control, snapshots = ControlLog(log, topic.name), snapshots_of(log, topic)
     control.look()
     found: list[tuple[PartitionVerification, BaseNote | None]] = []
     with bases.writing(topic) as home:
@@ -349,7 +366,8 @@ def write_bases(
                 store,
                 topic,
                 number,
-                controls=(control.partition(topic.generation, number), NOTHING),
+                snapshots=snapshots,
+                controls=_controls(control, topic, snapshots, number),
                 one_row=address.cassandra is not None,
                 stopped=stopped,
                 bases=bases,
@@ -358,6 +376,7 @@ def write_bases(
             TopicVerification(topic=topic.name, engine="here", partitions=(one,)).check()
             written = None
             if one.pointer >= 0 and not dry_run:
-                written = bases.adopt(topic, number, folder, pointer=one.pointer, journals=one.journals, events=one.rows)
+                rings = BaseSnapshots(one.of_snapshots, one.folded_snapshots, one.snapshots) if one.of_snapshots else None
+                written = bases.adopt(topic, number, folder, pointer=one.folded, journals=one.journals, events=one.rows, snapshots=rings)
             found.append((one, written))
     return found

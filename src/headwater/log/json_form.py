@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -111,7 +112,7 @@ def _sendable(record: Record) -> dict[str, Any]:
         "key": show_bytes(record.key, "binary"),
         "value": show_bytes(record.value, "binary"),
         "headers": [[name, show_bytes(value, "binary")] for name, value in record.headers],
-        "timestamp": record.timestamp,
+        "timestamp": None if record.timestamp is None else index(record.timestamp),  # text would be read as a date
         "mode": record.mode,
         "op": record.op,
     }

@@ -172,6 +172,7 @@ CREATE_TOPIC = Operation(
     says="Create a topic. One that is there with the same partitions and settings stays as it is.",
     statuses={201: "Created.", 200: "It was there."},
     errors=_WRITES,
+    commands={"create {topic}": ""},
 )
 TOPIC = Operation(
     part="log",
@@ -253,6 +254,7 @@ READ = Operation(
     says="Durable records: a page; all as lines (Accept: application/x-ndjson); or as they come (Accept: text/event-stream).",
     continues="from",
     errors=(*_KNOWN, OffsetGone),
+    commands={"show {topic} {from}": "from={from}"},
 )
 SCAN = Operation(
     part="log",
@@ -307,6 +309,7 @@ APPEND_BY_KEY = Operation(
     statuses={201: "Where the records are, in their order."},
     content=_NEW_OR_NONE,
     errors=(*_WRITES, MissingKey),
+    commands={"append {topic}": ""},
 )
 DELETE_BEFORE = Operation(
     part="log",
@@ -319,6 +322,7 @@ DELETE_BEFORE = Operation(
     changes=True,
     says="Delete every record before an offset, for good.",
     errors=_WRITES,
+    commands={"delete-before {topic} {before}": "before={before}"},
 )
 
 LOG = PartDefinition(

@@ -113,6 +113,11 @@ def unfit(records: object, error: Exception) -> BadInput:
         pairs = record.headers if isinstance(record.headers, tuple | list) else [None]
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
             return BadInput(f"The headers of record {place} are no pairs.", hint='Give them such as headers=(("name", b"value"),).')
+        if record.timestamp is not None and type(record.timestamp) is not int:
+            return BadInput(
+                f"The timestamp of record {place} is {record.timestamp!r:.40}.",
+                hint="Give milliseconds since 1970 as a whole number, or None.",
+            )
     return BadInput(f"These records cannot be appended: {error}.", hint=hint)
 
 

@@ -28,6 +28,7 @@ _SAFE = 15  # digits of an integer that a float holds for certain
 _FLOAT = 600  # digits that hold every float of at most 15 digits, before the point and behind it
 _SHORT = Context(prec=_SAFE, Emax=290, Emin=-290, traps=[Inexact, InvalidOperation, Overflow, Subnormal])
 _SHOWN = 80  # characters of a value in an error
+_LEVELS = 64  # of objects and lists inside each other that a type tells apart: each takes some of the interpreter's few frames
 
 
 class ColumnType(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,8 +133,8 @@ class ColumnRules(ABC):
         return after
 
 
-def type_of(value: Any) -> ColumnType | None:
-    """The type of a document's value; None for null."""
+def type_of(value: Any, *, levels: int = _LEVELS) -> ColumnType | None:
+    """The type of a document's value; None for null. What lies deeper than so many levels is of any type."""
     match values.native(value):
         case None:
             return None
@@ -162,11 +163,11 @@ def type_of(value: Any) -> ColumnType | None:
             return ColumnType("bytes")
         case UUID():
             return ColumnType("uuid")
-        case dict() as fields:
-            found = {name: one for name, each in fields.items() if (one := type_of(each)) is not None}
+        case dict() as fields if levels:
+            found = {name: one for name, each in fields.items() if (one := type_of(each, levels=levels - 1)) is not None}
             return ColumnType("object", fields=found)
-        case list() as items:
-            types = [one for each in items if (one := type_of(each)) is not None]
+        case list() as items if levels:
+            types = [one for each in items if (one := type_of(each, levels=levels - 1)) is not None]
             return ColumnType("list", item=reduce(wider, types) if types else None)
     return ColumnType("any")
 
@@ -314,13 +315,16 @@ def observed(documents: Iterable[Mapping[str, Any]], rules: ColumnRules, key: Se
 
 def misfit(table: str, name: str, column: str | None, value: Any) -> str:
     """The sentence that refuses a value. `column`: the type of its column as the sink calls it; None where it can have none."""
-    shown = values.encode(values.extended(value)).decode()
-    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-    where = _where(table, name)
-    kind = "integer beyond 64 bits" if type(value) is int and not _LEAST <= value <= _MOST else str(type_of(value))
+    shown = _cut(values.encode(values.extended(value)).decode())
+    where, column = _where(table, name), None if column is None else _cut(column)
+    kind = "integer beyond 64 bits" if type(value) is int and not _LEAST <= value <= _MOST else _cut(str(type_of(value)))
     if column is None:
         return f"{where} can have no type that holds {shown} ({kind})."
     return f"{where} is {column}, and the message has {shown} ({kind}) there."
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def clash(table: str, name: str, twin: str) -> str:

@@ -201,8 +201,16 @@ MESSAGES = _reads(
     runs=where_to_search,
     continues="from",
     errors=(*_KNOWN, Timeout),
+    commands={"xlog {name} current": "", "xlog {name} show {from}": "from={from}&to={from}"},
 )
-OFFSETS = _reads("offsets", "/{name}/offsets", PipelineRequest, list[answers.SinkPosition], "Where every sink is, and what has stopped it.")
+OFFSETS = _reads(
+    "offsets",
+    "/{name}/offsets",
+    PipelineRequest,
+    list[answers.SinkPosition],
+    "Where every sink is, and what has stopped it.",
+    commands={"offset {name} list": ""},
+)
 OFFSET = _reads(
     "offset",
     "/{name}/offsets/{sink}",
@@ -210,11 +218,24 @@ OFFSET = _reads(
     answers.SinkDetail,
     "Where a sink is, and by namespace the last message that it took.",
     errors=_SINK,
+    commands={"offset {name} show {sink}": ""},
 )
 MARK = _changes(
-    "mark", "PUT /offsets/{sink}", MarkPosition, answers.Marked, "Make a message the last one that a sink has taken, forward or back."
+    "mark",
+    "PUT /offsets/{sink}",
+    MarkPosition,
+    answers.Marked,
+    "Make a message the last one that a sink has taken, forward or back.",
+    commands={"offset {name} mark {sink}": ""},
 )
-DELETE = _changes("delete", "DELETE /offsets/{sink}", ForgetSink, answers.Forgotten, "Forget a sink that the pipeline no longer has.")
+DELETE = _changes(
+    "delete",
+    "DELETE /offsets/{sink}",
+    ForgetSink,
+    answers.Forgotten,
+    "Forget a sink that the pipeline no longer has.",
+    commands={"offset {name} delete {sink}": ""},
+)
 STEP = _changes(
     "step", "POST /sinks/{sink}/step", StepSink, answers.Stepped, "Deliver the next messages to a sink, one at a time.", **_SEND
 )
@@ -247,9 +268,25 @@ DEAD_ONE = _reads(
     answers.BuriedMessage,
     "A message that was put aside, with its error.",
     errors=(*_SINK, NotFound),
+    commands={"dead {name} show {offset}": ""},
 )
-RETRY = _changes("retry", "POST /dead/{offset}/retry", RetryDead, answers.Resolved, "Send a message that was put aside.", **_SEND)
-DROP = _changes("drop", "DELETE /dead/{offset}", UndoEdit, answers.Resolved, "Let a message that was put aside go for good.")
+RETRY = _changes(
+    "retry",
+    "POST /dead/{offset}/retry",
+    RetryDead,
+    answers.Resolved,
+    "Send a message that was put aside.",
+    **_SEND,
+    commands={"dead {name} retry {offset}": ""},
+)
+DROP = _changes(
+    "drop",
+    "DELETE /dead/{offset}",
+    UndoEdit,
+    answers.Resolved,
+    "Let a message that was put aside go for good.",
+    commands={"dead {name} drop {offset}": ""},
+)
 COMPACT = _changes(
     "compact",
     "POST /compact",

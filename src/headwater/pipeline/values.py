@@ -84,22 +84,26 @@ def encode(value: Any) -> bytes:
     Python's own dates, bytes and ids are written as extended JSON where `extended` was called on them before.
     """
     text = _encoder.encode(value)
-    return _encoder.encode(as_json(value)) if b"null" in text and _is_special(value) else text
+    return _encoder.encode(_as_json(value)) if b"null" in text and _is_special(value) else text
 
 
 def encode_lines(documents: Sequence[Any]) -> bytes:
     """Each as `encode`, and a line end behind it."""
     text = _encoder.encode_lines(documents)
-    return _encoder.encode_lines([as_json(one) for one in documents]) if b"null" in text and _is_special(documents) else text
+    return _encoder.encode_lines([_as_json(one) for one in documents]) if b"null" in text and _is_special(documents) else text
 
 
 def as_json(value: Any) -> Any:
     """The value with NaN and the infinities as extended JSON: encoders of JSON would write null in their place."""
+    return _as_json(value) if _is_special(value) else value
+
+
+def _as_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"$numberDouble": _float_text(value)}
     if type(value) is dict:
-        return {name: one if type(one) in _PLAIN else as_json(one) for name, one in value.items()}
-    return [as_json(one) for one in value] if type(value) is list else value
+        return {name: one if type(one) in _PLAIN else _as_json(one) for name, one in value.items()}
+    return [_as_json(one) for one in value] if type(value) is list else value
 
 
 def store(value: Any) -> bytes:
@@ -183,18 +187,6 @@ def from_text(value: Any) -> Any:
     return value
 
 
-def like(before: Any, after: Any) -> Any:
-    """A corrected value in which a number that stands in place of a float is a float, as text cannot say that it is one."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        return {name: like(before.get(name), one) for name, one in after.items()}
-    if isinstance(before, list) and isinstance(after, list):
-        return [*map(like, before, after), *after[len(before) :]]
-    if isinstance(before, float) and isinstance(after, int | Decimal) and not isinstance(after, bool):
-        with suppress(OverflowError):
-            return float(after)
-    return after
-
-
 def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[bytes] | None:
     """Documents whose fields were moved about, their values untouched and unread; None where one of the texts is no document."""
     decode, encode = _fields.decode, _encoder.encode
@@ -207,7 +199,7 @@ def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], di
 def canonical(value: Any) -> bytes:
     """The same bytes for equal values, however their keys are ordered: what ids are compared and hashed by."""
     text = _sorted.encode(value)
-    return _sorted.encode(as_json(value)) if b"null" in text and _is_special(value) else text
+    return _sorted.encode(_as_json(value)) if b"null" in text and _is_special(value) else text
 
 
 def extended(value: Any) -> Any:

@@ -32,7 +32,7 @@ def check_after(fold: QueueFold, rows: Sequence[CheckedRow]) -> None:
         if slot is None or (not new.own and new.insertion < update_of(columns, slot)):
             continue  # a new row, for which nobody waits; or a stale put
         if new.after:
-            edges.setdefault(columns.ids[slot], set()).update(new.after)
+            edges.setdefault(columns.ids[slot], set()).update(map(columns.heir, new.after))
     for id in edges:
         if id in columns.waits.waiters or any(id in others for others in edges.values()):
             _check_cycle(fold, edges, id)

@@ -200,9 +200,12 @@ class Carrier:
         first = min(fold.homes.pass_unneeded(), fold.starts.first)  # the rate counts claims of rows that are gone, also after a restart
         if fold.starts.first < fold.homes.first and self._timer is None:
             self._timer = self._timers.at(fold.starts.ends + _MARK_AFTER, self._start)
-        if not log.broken and first > max(self._marked, 1):
+        if log.broken or first <= max(self._marked, 1):
+            return
+        # A record under way that fails would leave rows in the records before: their homes are there then, and must not be forgotten.
+        if await log.tail():
             await log.region.mark_delete_up_to(log.table, first - 1)
-            self._marked = first
+            self._marked = max(self._marked, first)
 
 
 def too_long(fold: QueueFold, *, spare: bool = True) -> bool:

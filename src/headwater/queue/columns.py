@@ -171,6 +171,13 @@ class RowColumns:
             self.by_id = {self.ids[slot]: slot for slot, state in enumerate(self.states) if state}
         return self.by_id.get(id, -1)
 
+    def heir(self, id: int) -> int:
+        """The id of a row, or of the one that has taken it up, dead or not; -1: it is gone."""
+        if self.find(id) >= 0:
+            return id
+        slot = self.absorbed.get(id, -1)
+        return -1 if slot < 0 else self.ids[slot]
+
     def disown(self, slot: int) -> None:
         """The row is no longer found by the ids of follow-up rows that it has taken up."""
         for id in self.extras[slot].absorbed if self.absorbed and slot in self.extras else ():

@@ -34,6 +34,7 @@ DEAD_SHOW = Operation(
     role=Role.READER,
     says="A dead row.",
     errors=(*OWNS, NotFound),
+    commands={"dead {queue} show {id}": ""},
 )
 DEAD_RETRY = Operation(
     part="queue",
@@ -46,6 +47,7 @@ DEAD_RETRY = Operation(
     changes=True,
     says="Put a dead row again; it may merge with a waiting row of its key.",
     errors=(*WRITES, NotFound),
+    commands={"dead {queue} retry {id}": ""},
 )
 DEAD_RETRY_ALL = Operation(
     part="queue",
@@ -71,6 +73,7 @@ DEAD_DROP = Operation(
     changes=True,
     says="Forget a dead row, for good.",
     errors=(*WRITES, NotFound),
+    commands={"dead {queue} drop {id}": ""},
 )
 DEAD_DROP_ALL = Operation(
     part="queue",

@@ -14,10 +14,10 @@ from headwater.core.errors import BadInput, NotFound
 from headwater.core.units import Duration
 from headwater.log.json_form import read_bytes, read_key, show_bytes, show_key
 from headwater.queue.answers import ShownClaim, ShownDeadRow, ShownRow, ShownSchedule
-from headwater.queue.finite import finite
 from headwater.queue.row import BINARY, JSON, NewRow, Row
 from headwater.queue.schedule import read_schedule, send_schedule
 from headwater.queue.values import ClaimedRow, DeadRow, ScheduledRow
+from headwater.wire.finite import finite
 from headwater.wire.json import unreadable, whole
 from headwater.wire.times import read_time, show_time
 

@@ -281,6 +281,7 @@ STATISTICS = Operation(
     role=Role.READER,
     says="What a queue holds, and what has happened since it was opened.",
     errors=_OWNS,
+    commands={"stats {queue}": ""},
 )
 PAUSE = Operation(
     part="queue",
@@ -293,6 +294,7 @@ PAUSE = Operation(
     changes=True,
     says="Give out no rows, or give them out again. Puts, and what becomes of claimed rows, go on.",
     errors=_WRITES,
+    commands={"pause {queue}": "", "resume {queue}": ""},
 )
 LISTEN = Operation(
     part="queue",

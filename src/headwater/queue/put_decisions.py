@@ -225,9 +225,8 @@ class PutDecisions:
     # -- waiting for others -------------------------------------------------------------------------------------------
 
     def _left(self, after: Iterable[int]) -> frozenset[int]:
-        """Those of the ids whose rows are not gone."""
-        find = self.fold.columns.find
-        return frozenset(id for id in after if find(id) >= 0)
+        """Those of the ids whose rows are not gone; for a follow-up row that was taken up, the row that did so."""
+        return frozenset(map(self.fold.columns.heir, after)) - {-1}
 
     def _waiting(self, after: frozenset[int], after_dead: str) -> dict[str, Any]:
         """The extras of a row that waits for these; none where there are none."""

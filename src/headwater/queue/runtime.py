@@ -331,6 +331,7 @@ class QueueRuntime:
         await self._carrier.stop()
         if self._notices is not None:
             await self._notices.stop()
+        self.turn.end()
         if not self.log.broken:
             await self.log.tail()
         await self.claims.settle()

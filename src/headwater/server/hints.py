@@ -1,88 +1,42 @@
 """Replaces commands in hints by HTTP requests, for clients without a command line.
 
-Errors name the next command (`headwater log create bank`). This turns a command into the request of the same operation. A command on files
-of the server's machine stays as it is.
+Errors name the next command (`headwater log create bank`). This turns a command into the request of the same operation, as the tables of
+operations tell their commands. A command on files of the server's machine stays as it is.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater import parts
 from headwater.core.errors import HeadwaterError
-from headwater.documents import follow_operations as document_changes
-from headwater.documents import index_operations as document_indexes
-from headwater.documents import operations as documents
-from headwater.documents import schema_operations as document_schemas
-from headwater.documents import template_operations as document_templates
-from headwater.log import operations as log
-from headwater.pipeline import operations as pipeline
-from headwater.queue import dead_operations as queue_dead
-from headwater.queue import operations as queue
-from headwater.wal import operations as wal
 from headwater.wire.operation import Operation
+from headwater.wire.part import PartDefinition
 from headwater.wire.problems import Problem, problem_of
 
 _COMMAND = re.compile(r"(`|^ *)headwater ([^`\n]+)", re.MULTILINE)
 _OPTION = re.compile(r" --[a-z-]+(?: (?!--)\S+)?")
-_REGION = r"(?P<namespace>[^/\s]+)/(?P<region>\d+)"
-_SINK = r"(?P<name>\S+) (?P<sink>\S+)"
-# A command without its options, its operation, and a query. The named groups fill the operation's path.
-_REQUESTS: tuple[tuple[str, Operation[Any, Any], str], ...] = (
-    ("log topics", log.TOPICS, ""),
-    (r"log create (?P<topic>\S+)", log.CREATE_TOPIC, ""),
-    (r"log stats (?P<topic>\S+)", log.STATS, ""),
-    ("pipeline list", pipeline.LIST, ""),
-    (r"pipeline status (?P<name>\S+)", pipeline.STATUS, ""),
-    (r"pipeline stop (?P<name>\S+)", pipeline.STOP, ""),
-    (r"pipeline offset (?P<name>\S+) list", pipeline.OFFSETS, ""),
-    (r"pipeline offset (?P<name>\S+) mark (?P<sink>\S+) \S+", pipeline.MARK, ""),
-    (r"pipeline xlog (?P<name>\S+) current", pipeline.MESSAGES, ""),
-    (r"pipeline xlog (?P<name>\S+) show (?P<from>\d+)", pipeline.MESSAGES, "?from={from}&to={from}"),
-    (rf"pipeline ack {_SINK} \S+", pipeline.ACK, ""),
-    (rf"pipeline replay {_SINK} \S+", pipeline.REPLAY, ""),
-    (rf"pipeline step {_SINK}", pipeline.STEP, ""),
-    (r"pipeline edit (?P<name>\S+) (?P<offset>\d+|OFFSET)", pipeline.EDIT, ""),
-    (r"pipeline compact (?P<name>\S+)", pipeline.COMPACT, ""),
-    (r"pipeline remove (?P<name>\S+)", pipeline.REMOVE, ""),
-    (r"pipeline dead (?P<name>\S+) list", pipeline.DEAD, ""),
-    (r"pipeline dead (?P<name>\S+) retry (?P<offset>\d+)", pipeline.RETRY, ""),
-    (r"pipeline dead (?P<name>\S+) drop (?P<offset>\d+)", pipeline.DROP, ""),
-    ("wal regions", wal.REGIONS, ""),
-    (rf"wal create {_REGION}", wal.CREATE, ""),
-    (rf"wal tables {_REGION}", wal.TABLES, ""),
-    (rf"wal clean {_REGION}", wal.CLEAN, ""),
-    (rf"wal delete {_REGION}", wal.DELETE, ""),
-    (rf"wal why {_REGION}", wal.WHY, ""),
-    (rf"wal recover {_REGION}", wal.RECOVER, ""),
-    (rf"wal mark {_REGION} (?P<table>\d+) \d+", wal.MARK_DELETE_UP_TO, ""),
-    (rf"wal move {_REGION} (?P<table>\d+)", wal.MOVE, ""),
-    ("queue list", queue.LIST, ""),
-    (r"queue create (?P<queue>\S+)", queue.CREATE, ""),
-    (r"queue delete (?P<queue>\S+)", queue.DELETE, ""),
-    (r"queue rows (?P<queue>\S+)", queue.ROWS, ""),
-    (r"queue stats (?P<queue>\S+)", queue.STATISTICS, ""),
-    (r"queue (?:pause|resume) (?P<queue>\S+)", queue.PAUSE, ""),
-    (r"queue dead (?P<queue>\S+) list", queue_dead.DEAD, ""),
-    (r"queue dead (?P<queue>\S+) retry (?P<id>\d+)", queue_dead.DEAD_RETRY, ""),
-    (r"doc put (?P<path>\S+)(?: \S+)?", documents.CONTENT_PUT, ""),
-    (r"doc post (?P<path>\S+)(?: \S+)?", documents.CONTENT_POST, ""),
-    (r"doc list", documents.CONTENT_LIST, ""),
-    (r"doc history (?P<path>\S+)", document_changes.HISTORY, ""),
-    (r"doc status", document_changes.STATUS, ""),
-    (r"doc verify", document_changes.VERIFY, ""),
-    (r"doc rebuild", document_changes.REBUILD, ""),
-    (r"doc template list", document_templates.TEMPLATE_LIST, ""),
-    (r"doc template delete (?P<index>\S+)", document_templates.TEMPLATE_DELETE, ""),
-    (r"doc view list", document_indexes.VIEW_LIST, ""),
-    (r"doc schema show (?P<path>\S+)", document_schemas.SCHEMA_GET, ""),
-    (r"doc schema put (?P<path>\S+).*", document_schemas.SCHEMA_PUT, ""),
-    (r"doc index list (?P<path>\S+)", document_indexes.INDEX_LIST, ""),
-    (r"doc index create (?P<path>\S+) (?P<index>\S+).*", document_indexes.INDEX_PUT, ""),
-    (r"doc index drop (?P<path>\S+) (?P<index>\S+)", document_indexes.INDEX_DELETE, ""),
-)
+_VARIABLE = re.compile(r"\{(\w+)\}")
+_WORD = re.compile(r"(/?)(\{\w+\}|[^\s{}/]+)")  # beside each other in a path: `wal/7` is a region, and `bank alice` a journal
+_EXPECTED = re.compile(r"\bexpected=(\d+)")  # the door's argument, which is a header of the request
+
+
+class _Command(NamedTuple):
+    """A command of an operation, and the query of the request that does the same."""
+
+    pattern: re.Pattern[str]
+    words: int
+    operation: Operation[Any, Any]
+    query: str
+
+    def request(self, variables: dict[str, str | None]) -> str:
+        """The request with the command's variables. What the command leaves out is told in capitals."""
+        address = f"{self.operation.path}?{self.query}".rstrip("?")
+        return f"{self.operation.method} {_VARIABLE.sub(lambda found: variables.get(found[1]) or found[1].upper(), address)}"
 
 
 def http_problem(error: HeadwaterError, error_id: str) -> Problem:
@@ -93,13 +47,47 @@ def http_problem(error: HeadwaterError, error_id: str) -> Problem:
 
 
 def http_hint(hint: str) -> str:
-    """The hint with requests instead of commands."""
-    return _COMMAND.sub(lambda found: f"{found[1]}{_request(found[2]) or f'headwater {found[2]}'}", hint)
+    """The hint with requests and headers instead of commands and arguments."""
+    named = _COMMAND.sub(lambda found: f"{found[1]}{_request(found[2]) or f'headwater {found[2]}'}", hint)
+    return _EXPECTED.sub(r'If-Match: "\1"', named)
 
 
 def _request(command: str) -> str | None:
-    words = _OPTION.sub("", command).strip()
-    for pattern, operation, query in _REQUESTS:
-        if found := re.fullmatch(pattern, words):
-            return f"{operation.method} {operation.path}{query}".format(**found.groupdict())
+    group, _, words = _OPTION.sub("", command).strip().partition(" ")
+    for known in _commands(parts.PARTS).get((group, words.partition(" ")[0]), ()):
+        if found := known.pattern.fullmatch(words):
+            return known.request(found.groupdict())
     return None
+
+
+@cache
+def _commands(known: tuple[PartDefinition, ...]) -> dict[tuple[str, str], list[_Command]]:
+    """The commands of all operations by their group and first word, those of more words first."""
+    found: dict[tuple[str, str], list[_Command]] = {}
+    for part in known:
+        for operation in part.operations:
+            for words, query in (operation.commands or {_usual(operation): ""}).items():
+                count = len(_VARIABLE.sub("", words).split())
+                command = _Command(_pattern(words), count, operation, query)
+                found.setdefault((part.command or part.name, words.partition(" ")[0]), []).append(command)
+    for commands in found.values():
+        commands.sort(key=lambda command: -command.words)
+    return found
+
+
+def _usual(operation: Operation[Any, Any]) -> str:
+    """The operation's name, and the variables of its path, such as `write {namespace}/{region} {table}`."""
+    variables = re.sub(r"(?:^|/)[^{}/]+(?:/[^{}/]+)*(?:/|$)", " ", operation.path)
+    return f"{operation.name.replace('_', '-')} {variables}".strip()
+
+
+def _pattern(words: str) -> re.Pattern[str]:
+    """Finds a command. It may leave out the variables at its end, and go on with words of its own."""
+    text, ends = "", True
+    for between, word in reversed(_WORD.findall(words)):
+        variable = _VARIABLE.fullmatch(word)
+        before = "[ /]" if between else " "
+        text = f"{before}(?P<{variable[1]}>\\S+?){text}" if variable else f"{before}{re.escape(word)}{text}"
+        ends = ends and variable is not None
+        text = f"(?:{text})?" if ends else text
+    return re.compile(f"{text.removeprefix(' ')}(?: .*)?")

@@ -22,10 +22,11 @@ def page_of(paging: Paging, items: Sequence[Any], cursor: str | None, limit: int
 
 
 def link_to_next(path: str, query: Mapping[str, Any], cursor: str, following: str | None) -> dict[str, str] | None:
-    """The header that leads to the next page."""
+    """The header that leads to the next page. What outranks its place is left out: with `after` it would lead to the same page for ever."""
     if following is None:
         return None
-    asked = {name: value for name, value in {**query, cursor: following}.items() if value is not None}
+    outranks = "after" if cursor == "from" else ""
+    asked = {name: value for name, value in {**query, cursor: following}.items() if value is not None and name != outranks}
     written = urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
     return {"Link": f'<{path}?{written}>; rel="next"'}
 

@@ -15,12 +15,12 @@ from headwater.core.clock import Clock
 from headwater.core.files import Files
 from headwater.core.ids import Ids
 from headwater.core.settings import Settings
+from headwater.core.unix_socket import listen_unix, remove_unix
 from headwater.server.auth import Tokens
 from headwater.server.companion import Companion
 from headwater.server.listening import listen, url_of
 from headwater.server.supervisor import Supervisor
 from headwater.server.tls import Certificate
-from headwater.server.unix_socket import listen_unix, remove_unix
 from headwater.server.worker import Worker
 from headwater.wire.times import show_time
 
@@ -59,7 +59,7 @@ class Server:
         self._presence.take()
         try:
             sock = listen(server.host, server.port, tokens=tokens is not None)
-            unix = None if certificate else listen_unix(data)  # over TLS clients prove whom they speak to
+            unix = None if certificate else listen_unix(data, SOCKET)  # over TLS clients prove whom they speak to
             self._sockets = [sock, unix] if unix else [sock]
             self._url = url_of(sock, tls=certificate is not None)
             if server.workers > 1:
@@ -68,7 +68,7 @@ class Server:
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(self._serve(tokens, certificate))
         finally:
-            remove_unix(data)
+            remove_unix(data, SOCKET)
             self._presence.leave()
 
     async def _serve(self, tokens: Tokens | None, certificate: Certificate | None) -> None:
@@ -113,6 +113,6 @@ class Server:
         """End without cleaning up: nothing acknowledged depends on a clean end."""
         if self._companion is not None:
             self._companion.kill()
-        remove_unix(self._settings.data)
+        remove_unix(self._settings.data, SOCKET)
         self._presence.leave()
         os._exit(130)

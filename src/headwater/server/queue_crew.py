@@ -23,7 +23,7 @@ from headwater.core.errors import HeadwaterError, Unavailable
 from headwater.core.ids import random_id
 from headwater.core.settings import Settings
 from headwater.core.units import Duration
-from headwater.server.unix_socket import listen_unix
+from headwater.core.unix_socket import listen_unix
 from headwater.server.worker import Worker
 from headwater.wire.problems import Problem, error_in
 

@@ -22,22 +22,24 @@ from headwater.core.errors import Unavailable
 from headwater.core.ids import Ids
 from headwater.core.metrics import HttpMetrics, Metrics
 from headwater.core.settings import Settings
+from headwater.core.unix_socket import listen_unix
 from headwater.server.app import App
 from headwater.server.auth import OriginCheck, Tokens, allowed_hosts
 from headwater.server.connections import Connections, Limits
-from headwater.server.forward import ROOM, Forwarding
+from headwater.server.forward import Forwarding
 from headwater.server.handlers import Handlers
 from headwater.server.http_server import HttpServer
 from headwater.server.listening import descriptors_for, url_of
 from headwater.server.openapi import document
 from headwater.server.origins import AllowedOrigins
 from headwater.server.own import OWN, OwnHandlers
+from headwater.server.owner_hop import OwnerHop
+from headwater.server.pass_on import ROOM
 from headwater.server.route import Route
 from headwater.server.streams import Streams
-from headwater.server.team import OWNER, Team
+from headwater.server.team import Team
 from headwater.server.tls import Certificate
-from headwater.server.unix_socket import listen_unix
-from headwater.wire.part import PartDefinition, load
+from headwater.wire.part import PartDefinition, WorkerPlace, load
 
 _CLOSING = 2.0  # seconds of the grace that are kept for closing the log
 Step = Callable[[], Awaitable[None]]
@@ -62,6 +64,7 @@ class Worker:
         self._settings, self._clock, self._ids = settings, clock, ids
         self._tokens, self._certificate, self._team = tokens, certificate, team
         self._servers: list[HttpServer] = []
+        self._passing: list[Forwarding | OwnerHop] = []
         self._stopped = asyncio.Event()
 
     async def serve(
@@ -77,7 +80,7 @@ class Worker:
         backend = LocalBackend(log, clock=self._clock, settings=self._settings, address=address)
         limits = Limits.of(settings, descriptors=descriptors_for(settings.max_connections))
         grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
-        public, app, own = self._app(log, backend, metrics)
+        public, app, own = self._app(log, backend, metrics, address)
         connections = Connections(limits, metrics.http)
         http = HttpServer(
             public,
@@ -126,8 +129,8 @@ class Worker:
                 noting.cancel()
                 await asyncio.gather(noting, return_exceptions=True)
                 await self._team.aclose()
-            if isinstance(public, Forwarding):
-                public.close()
+            for one in self._passing:
+                one.close()
 
     def stop(self) -> None:
         """Take no more requests, let those under way end. Stopping twice is no error."""
@@ -139,11 +142,13 @@ class Worker:
         if signals(number):
             self.stop()
 
-    def _app(self, log: LocalLog, backend: LocalBackend, metrics: Metrics) -> tuple[ASGIApp, App, OwnHandlers]:
+    def _app(self, log: LocalLog, backend: LocalBackend, metrics: Metrics, address: str) -> tuple[ASGIApp, App, OwnHandlers]:
         """The outer application, the inner one without forwarding, and the handlers of the server's own operations."""
         server, team = self._settings.server, self._team
         streams = Streams(most=server.max_streams, memory=server.stream_memory, metrics=metrics.http, now=self._clock.monotonic)
         for part in parts.PARTS:
+            if part.shares and team is not None:
+                load(part.shares)(backend.performer(part.name), WorkerPlace(team.slot, team.size, team.folder))
             if part.measures and self._runs(part):
                 load(part.measures)(metrics, backend.performer(part.name), log)
         handlers = Handlers(backend, streams=streams, stop=self._stopped, ids=self._ids)
@@ -152,7 +157,14 @@ class Worker:
             log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team, tokens=self._tokens
         )
         elsewhere = {part.name for part in parts.PARTS if not self._runs(part)}
-        routes = [*own.routes(), *(_long(route) if route.operation.part in elsewhere else route for route in handlers.routes())]
+        hops = {part.name for part in parts.PARTS if part.hops and self._settings.log.engine == "kafka"}
+        routes = [
+            *own.routes(),
+            *(
+                _long(route) if route.operation.part in elsewhere or (route.operation.part in hops and route.operation.changes) else route
+                for route in handlers.routes()
+            ),
+        ]
         app = App(
             routes,
             tokens=self._tokens,
@@ -162,9 +174,14 @@ class Worker:
             report=report,
             max_body=server.max_body,
         )
-        if team is None or team.owns:
-            return app, app, own
-        return Forwarding(app, routes, owner=team.socket(OWNER), max_body=server.max_body), app, own
+        public: ASGIApp = app
+        if team is not None:
+            public = forwarding = Forwarding(app, routes, team=team, backend=backend, max_body=server.max_body)
+            self._passing.append(forwarding)
+        if hops:
+            public = hopping = OwnerHop(public, app, routes, parts=hops, address=address, max_body=server.max_body)
+            self._passing.append(hopping)
+        return public, app, own
 
     def _runs(self, part: PartDefinition) -> bool:
         """Whether this process runs a part."""

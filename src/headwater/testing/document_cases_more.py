@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from headwater.testing.document_cases_ground import CONTENT, FEED, INDEXES, DocumentCasesGround, DocumentHouse, problem, told
 
 
@@ -53,7 +55,7 @@ class DocumentMoreCases(DocumentCasesGround):
         assert shown in house.ask("GET", templates).json()["items"]
         house.put(f"{root}/new~/1", {"price": 1})
         for path in (f"{root}/old~", f"{root}/new~"):
-            house.until(lambda path=path: house.ask("GET", f"{INDEXES}/{path}/{id}").json().get("status") == "ready")
+            house.until(partial(_is_ready, house, f"{INDEXES}/{path}/{id}"))
             assert house.get(path, "sort=price&explain=1").json()["explain"]["index"] == id
         assert house.ask("DELETE", f"{templates}/{id}").status_code == 204
         assert problem(house.ask("DELETE", f"{templates}/{id}")) == (404, "index-not-found")
@@ -100,3 +102,7 @@ class DocumentMoreCases(DocumentCasesGround):
             ("change", f"{path}/in"),
             ("leave", f"{path}/in"),
         ]
+
+
+def _is_ready(house: DocumentHouse, index: str) -> bool:
+    return bool(house.ask("GET", index).json().get("status") == "ready")

@@ -220,6 +220,39 @@ class RingContract(JournalStoreGround):
             assert view.ids() == ["a"]
             assert view.ids("a") == []
 
+    def test_rings_are_taken_over_from_another_copy(self, store: JournalStore, snapshots: SnapshotHistory) -> None:
+        for id in ("a", "b", "c"):
+            snapshots.append(id, 1)
+            for number in (1, 2, 2):
+                snapshots.save(id, number)
+        base = rings(store, snapshots)
+        base.apply(snapshots.change())
+        with base.view() as view:
+            before = ring_digest(view)
+        snapshots.journals.topic += "-other"
+        snapshots.topic = snapshot_topic(snapshots.journals.topic)
+        journals, copy = partition(store, snapshots.journals.topic), rings(store, snapshots)
+        snapshots.save("z", 1, snapshots.life("a"))
+        copy.apply(SnapshotsChange(snapshots.topic, 0, snapshots.generation, 0, 10, (SnapshotsChanged("z", (snapshots.actions[9][1],)),)))
+        for _ in range(2):
+            with base.view() as view:
+                copy.restore(view)
+            with copy.view() as view:
+                assert ring_digest(view) == before
+        snapshots.save("a", 7)
+        assert copy.apply(snapshots.change(9))
+        assert slots(copy, "a") == {0: 1, 1: 2, 2: 7}
+        snapshots.purge("b")
+        snapshots.purge("c")
+        snapshots.append("c", 1)
+        journals.apply(snapshots.journals.change())
+        assert slots(copy, "b") == slots(copy, "c") == {}
+        with base.view() as view:
+            copy.restore(view)
+        assert (slots(copy, "a"), slots(copy, "b"), slots(copy, "c")) == ({0: 1, 1: 2}, {}, {})
+        assert copy.apply(snapshots.change(9))
+        assert slots(copy, "a") == {0: 1, 1: 2, 2: 7}
+
     @pytest.mark.parametrize(
         ("last", "delete_to", "segment_size", "saved", "rows"),
         [

@@ -15,7 +15,7 @@ from headwater.log import Bounds, Log, Record
 from headwater.log.epochs import Epochs, unmarked
 
 OpenLog = Callable[[], Log]
-PATIENCE = 60.0  # seconds after which a test that waits for something fails
+PATIENCE = 120.0  # seconds after which a test that waits for something fails
 
 
 class Ground:

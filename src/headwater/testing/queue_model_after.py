@@ -31,13 +31,18 @@ class WaitingModel(RememberingModel):
     def _is_doomed(self, row: ModelRow) -> bool:
         return row.after_dead == "cancel" and not row.after.isdisjoint({*self.failed, *self.dead})
 
+    def heirs(self, numbers: frozenset[int]) -> frozenset[int]:
+        """Those that are there of the rows of these numbers; for one that was taken up, the row that has taken it up."""
+        there = (*self.all_rows(), *self.dead.values())
+        return frozenset(row.number for row in there if not numbers.isdisjoint((row.number, *row.absorbed)))
+
     def cancel(self, row: ModelRow) -> None:
         """A waiting row goes."""
         self.rows[row.key] = [other for other in self.rows[row.key] if other is not row]
         self.failed.add(row.number)
 
     def put(self, new: ModelRow, now: int, *, dated: bool = True, own: bool = False, within: int = 0) -> str:
-        new.after = self.waits_for(new)
+        new.after = self.heirs(new.after)
         return super().put(new, now, dated=dated, own=own, within=within)
 
     def claimable(self, now: int, group: str) -> list[ModelRow]:
@@ -58,9 +63,11 @@ class WaitingModel(RememberingModel):
         left = self.rows[row.key]
         for one in left:
             one.tried = one.number == row.number and how != "done"
+            one.absorbed = one.absorbed if one.tried else ()
         for one in newer:
             if not any(one is other for other in left):  # the row comes back, and has taken it in
                 self._taken_up.add(one.number)
+                row.absorbed = (*row.absorbed, one.number)[-16:]
                 self.follow(one.number, row)
         if how == "done" and any(row is other for other in left):  # a run of it has ended
             for other in self.all_rows():

@@ -17,7 +17,7 @@ _JITTER = 0.1  # of the period, up or down: processes that start together must n
 
 
 class Cleaner:
-    """The loop, from its making to `stop`: the first pass comes at once, and each next one a period after the one before."""
+    """The loop, from its making to `stop`. The first pass comes at once, or after a period; each next one a period after the one before."""
 
     def __init__(
         self,
@@ -28,8 +28,10 @@ class Cleaner:
         timers: Timers,
         clock: Clock,
         random: Random,
+        at_once: bool = True,
     ) -> None:
         """`regions`: those that are open now. `clean`: cleans one of them."""
+        self._at_once = at_once
         self._regions, self._clean, self._period = regions, clean, period
         self._timers, self._clock, self._random = timers, clock, random
         self._task = asyncio.create_task(self._run())
@@ -40,11 +42,16 @@ class Cleaner:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
+        if not self._at_once:
+            await self._wait()
         while True:
             for region in list(self._regions()):
                 await self._one(region)
-            wait = self._period * (1 + self._random.uniform(-_JITTER, _JITTER))
-            await self._timers.sleep_until(self._clock.now_ms() + round(wait))
+            await self._wait()
+
+    async def _wait(self) -> None:
+        wait = self._period * (1 + self._random.uniform(-_JITTER, _JITTER))
+        await self._timers.sleep_until(self._clock.now_ms() + round(wait))
 
     async def _one(self, region: int) -> None:
         cleaning = asyncio.ensure_future(self._clean(region))

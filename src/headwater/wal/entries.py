@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from headwater.core.errors import BadInput, Damaged, HeadwaterError, OffsetGone
+from headwater.core.errors import BadBounds, BadInput, Damaged, HeadwaterError, OffsetGone, RegionNotFound, UnknownTopic
 from headwater.log import Log, Record
 from headwater.wal.bounds import SequenceRange
 from headwater.wal.layout import MalformedRecord, decode_key, decode_payloads
@@ -40,18 +40,22 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class EntryPlaces(msgspec.Struct, frozen=True):
-    """Where payloads lie, in the order in which they are given: three columns."""
+    """Where payloads lie, in the order in which they are given: three columns.
+
+    `generation`: of the topic that the offsets are of. Where it is known, they are read in no other topic of that name.
+    """
 
     tables: np.ndarray
     sequences: np.ndarray
     offsets: np.ndarray
+    generation: str = ""
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def part(self, begin: int, end: int) -> EntryPlaces:
         """Those from the place `begin` up to, not including, `end`."""
-        return EntryPlaces(self.tables[begin:end], self.sequences[begin:end], self.offsets[begin:end])
+        return EntryPlaces(self.tables[begin:end], self.sequences[begin:end], self.offsets[begin:end], self.generation)
 
 
 class PlacedEntry(NamedTuple):
@@ -63,14 +67,14 @@ class PlacedEntry(NamedTuple):
 
 def table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> EntryPlaces:
     """The live payloads of a table, by sequence."""
-    return _places_of(meta.tables.get(table), table, wanted)
+    return _places_of(meta.tables.get(table), table, wanted, meta.generation)
 
 
 def late_table_places(meta: RegionMeta, table: int, wanted: SequenceRange) -> LatePlaces:
     """`table_places` of the state as it is now, to be called later, whoever changes the state meanwhile."""
-    known = meta.tables.get(table)
+    known, generation = meta.tables.get(table), meta.generation
     copy = None if known is None else known.copied()
-    return lambda: _places_of(copy, table, wanted)
+    return lambda: _places_of(copy, table, wanted, generation)
 
 
 def late_region_places(meta: RegionMeta, wanted: Wanted | None = None) -> LatePlaces:
@@ -79,10 +83,11 @@ def late_region_places(meta: RegionMeta, wanted: Wanted | None = None) -> LatePl
     return lambda: region_places(copy, wanted)
 
 
-def _places_of(known: TableMeta | None, table: int, wanted: SequenceRange) -> EntryPlaces:
+def _places_of(known: TableMeta | None, table: int, wanted: SequenceRange, generation: str) -> EntryPlaces:
     offsets = known.column_of(wanted.first, wanted.last) if known is not None else np.zeros(0, np.int64)
     first = max(wanted.first, known.marked) if known is not None else 0
-    return EntryPlaces(np.full(len(offsets), table, np.uint64), np.arange(len(offsets), dtype=np.uint64) + np.uint64(first), offsets)
+    sequences = np.arange(len(offsets), dtype=np.uint64) + np.uint64(first)
+    return EntryPlaces(np.full(len(offsets), table, np.uint64), sequences, offsets, generation)
 
 
 def sequence_places(meta: RegionMeta, table: int, sequences: Sequence[int]) -> EntryPlaces:
@@ -113,7 +118,7 @@ def region_places(meta: RegionMeta, wanted: Wanted | None = None) -> EntryPlaces
     if not tables:
         return EntryPlaces(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
     by = np.lexsort((np.concatenate(sequences), np.concatenate(order)))
-    return EntryPlaces(np.concatenate(tables)[by], np.concatenate(sequences)[by], np.concatenate(offsets)[by])
+    return EntryPlaces(np.concatenate(tables)[by], np.concatenate(sequences)[by], np.concatenate(offsets)[by], meta.generation)
 
 
 class EntryReader:
@@ -178,10 +183,20 @@ class PayloadReader:
     def read(self, places: EntryPlaces) -> list[PlacedEntry]:
         """The payloads at these places, one or more, in their order; or the first of them, at least one, where they are large.
 
-        Errors: `OffsetGone` where a clean has removed one of them; `Damaged`.
+        Errors: `OffsetGone` where a clean has removed one of them, and where the region was deleted and created again; `RegionNotFound`
+        where it was deleted; `Damaged`.
         """
         offsets = places.offsets.tolist()
-        decoded = self._decoded(list(dict.fromkeys(offsets)))
+        try:
+            decoded = self._decoded(list(dict.fromkeys(offsets)))
+            self._check_same(places.generation)
+        except UnknownTopic:
+            raise RegionNotFound(
+                f"Region {self._topics} was deleted while it was read.", hint="`headwater wal regions` lists regions."
+            ) from None
+        except (BadBounds, Damaged, OffsetGone):
+            self._check_same(places.generation)  # offsets of a topic that is no more: they say nothing of this one
+            raise
         self._keep(decoded, offsets[-1])
         entries = []
         for table, sequence, offset in zip(places.tables.tolist(), places.sequences.tolist(), offsets, strict=True):
@@ -209,6 +224,11 @@ class PayloadReader:
             at, size = at + len(some), size + read
             self._few = min(BATCH, 4 * self._few) if read < self._most // 16 else max(1, self._few // 4)
         return decoded
+
+    def _check_same(self, generation: str) -> None:
+        """Errors: `OffsetGone` where the topic is another one than that of the places, whose offsets hold other payloads."""
+        if generation and self._log.topic(self._topics.data).generation != generation:
+            raise OffsetGone(f"Region {self._topics} was deleted and created again while it was read.", hint="Begin to read again.")
 
     def _keep(self, decoded: dict[int, _Decoded], last: int) -> None:
         """Without it, a record of 100 000 payloads would be read and decoded once for each batch of them. Large ones of few are let go."""

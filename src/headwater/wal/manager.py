@@ -31,6 +31,7 @@ from headwater.wal.region_topics import RegionTopics, region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
 from headwater.wal.sizes import mean_sizes
 from headwater.wal.snapshot_policy import SnapshotPolicy
+from headwater.wal.taken_regions import TakenRegions
 from headwater.wal.unpinning import tables_to_move
 from headwater.wal.view import StateCounts
 
@@ -42,8 +43,8 @@ Owners = Callable[[], Ownership]
 class RegionManager:
     """The regions of a namespace that this process has open. Belongs to one event loop.
 
-    Guarantees: a region is open once, whoever asks for it; opening a slow one blocks no other. A region that another process has taken over
-    is closed with the first `Fenced`, and opened anew by the next call, which is then `NotOwner`. After `aclose` every call is `Closed`.
+    Guarantees: a region is open once, whoever asks for it; opening a slow one blocks no other. One that another process has taken over is
+    closed; the next change is `Fenced`, and the one after it opens the region anew, or is `NotOwner`. After `aclose` calls are `Closed`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class RegionManager:
         self._timers, self._own_timers = timers or Timers(clock), timers is None
         self._open: dict[int, KeptRegion] = {}
         self.pins = PinCallbacks(log, on_pin)
-        self._gates = RegionGates()  # a region is opened or closed by one task at a time
+        self._gates, self._taken = RegionGates(), TakenRegions()  # a region is opened or closed by one task at a time
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cleaner: Cleaner | None = None
         self._closed = False
@@ -108,6 +109,7 @@ class RegionManager:
         """
         self._check()
         topics = region_topics(self.namespace, region)
+        self._taken.forget(region)
         if create is not False:
             await self.create(region, RegionSettings() if create is True else create)
         return await self._whole(self._opened(topics, take_over=take_over, accept_loss=accept_loss))
@@ -152,10 +154,10 @@ class RegionManager:
             await region.close()
             raise
         policy = SnapshotPolicy(region, self._settings, timers=self._timers, clock=self._clock, metrics=self._metrics)
-        policy.fenced = self._taken
+        policy.fenced = self._gone
         timer = PeriodTimer(region, period, ended=self._period_over, timers=self._timers, clock=self._clock) if period else None
         if timer is not None:
-            timer.fenced = self._taken
+            timer.fenced = self._gone
         return KeptRegion(region, policy, timer, mean)
 
     def _ready(self, topics: RegionTopics) -> Ownership:
@@ -196,10 +198,12 @@ class RegionManager:
     async def _delete(self, topics: RegionTopics) -> int:
         async with self._gates.alone(topics.region):
             self.pins.forget(topics.region)
+            self._taken.forget(topics.region)
             known = self._open.get(topics.region)
+            held = known is not None and not known.region.fenced and not await asyncio.to_thread(lambda: known.region.lost)
             if known is not None:
                 await self._ended(topics.region, known)
-            return await asyncio.to_thread(lambda: delete_region(self._log, self._owners(), topics))
+            return await asyncio.to_thread(lambda: delete_region(self._log, self._owners(), topics, held=held))
 
     async def aclose(self, *, graceful: bool = False) -> None:
         """Close every region, then refuse further calls. Closing twice is no error. Errors: the first one of closing a region."""
@@ -246,8 +250,8 @@ class RegionManager:
         known = self._open.get(region)
         if known is None:
             return None
-        if known.region.fenced or await asyncio.to_thread(lambda: known.region.lost):
-            await self.fenced(known.region)
+        if known.region.fenced or await asyncio.to_thread(known.region.overtaken):
+            await self._whole(self._fenced(known.region, told=False))
             return None
         return known.region
 
@@ -256,8 +260,10 @@ class RegionManager:
         return sorted(self._open)
 
     async def using(self, region: int, call: Callable[[Region], Awaitable[T]]) -> T:
-        """What `call` returns for a region, which is opened where it is not open. Errors: those of `open` and of the call."""
+        """What `call` returns for a region, which is opened where it is not open. Errors: those of `open` and of the call; `Fenced`."""
         known = self._open.get(region)
+        if known is None:
+            self._taken.tell(RegionTopics(self.namespace, region))
         opened = await self.open(region) if known is None else known.region
         try:
             return await call(opened)
@@ -277,35 +283,35 @@ class RegionManager:
 
     async def fenced(self, opened: Region) -> None:
         """Close a region that another process has taken over, as `using` does. The next call opens it anew, and is `NotOwner`."""
-        await self._whole(self._fenced(opened))
+        await self._whole(self._fenced(opened, told=True))
 
-    def _taken(self, opened: Region) -> None:
+    def _gone(self, opened: Region) -> None:
         """`fenced`, for what the closing of the region waits for."""
-        task = asyncio.create_task(self._fenced(opened))
+        task = asyncio.create_task(self._fenced(opened, told=False))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _fenced(self, opened: Region) -> None:
+    async def _fenced(self, opened: Region, *, told: bool) -> None:
         region = opened.topics.region
         async with self._gates.alone(region):
             known = self._open.get(region)
             if known is not None and known.region is opened:
                 self._metrics.fenced()
+                if not told:
+                    self._taken.add(region)
                 await self._ended(region, known)
+            elif told:
+                self._taken.forget(region)
 
     # -- cleaning -------------------------------------------------------------------------------------------------
 
-    def start_cleaning(self) -> None:
-        """Clean the open regions now, and every `clean_period` from now on. Starting twice is no error."""
+    def start_cleaning(self, *, at_once: bool = True) -> None:
+        """Clean the open regions now, if `at_once`, and every `clean_period` from now on. Starting twice is no error."""
         if self._cleaner is None:
             self._check()
+            period, timers, clock = self._settings.clean_period, self._timers, self._clock
             self._cleaner = Cleaner(
-                self.regions,
-                self.clean_open,
-                period=self._settings.clean_period,
-                timers=self._timers,
-                clock=self._clock,
-                random=self._random,
+                self.regions, self.clean_open, period=period, timers=timers, clock=clock, random=self._random, at_once=at_once
             )
 
     async def clean(self, region: int) -> RegionCleaned:
@@ -320,7 +326,7 @@ class RegionManager:
         try:
             await self._counted(self._clean(known.region))
         except Fenced:
-            await self.fenced(known.region)
+            await self._whole(self._fenced(known.region, told=False))
             raise
         except Closed:
             if self._open.get(region) is known:
@@ -357,8 +363,7 @@ class RegionManager:
         if moved:
             done = await region.clean()
             removed += done.removed
-        known = self._open.get(region.topics.region)
-        if known is not None:
+        if (known := self._open.get(region.topics.region)) is not None:
             known.mean = await asyncio.to_thread(mean_sizes, self._log, region.topics.data)
         return RegionCleaned(start=done.start, removed=removed, moved=moved)
 
@@ -374,7 +379,7 @@ class RegionManager:
     def readings(self) -> Iterator[RegionReading]:
         """What the open regions hold, for the metrics. Called in a thread."""
         for number, known in list(self._open.items()):
-            counts = known.region.look(StateCounts)
+            counts = StateCounts(known.region.look(RegionMeta.copied))  # of a copy: every write waits for the look
             if not known.mean.payload and counts.live:  # it was empty when it was opened
                 known.mean = mean_sizes(self._log, known.region.topics.data)
             begin, end = counts.pins.pinned

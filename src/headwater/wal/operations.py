@@ -108,6 +108,7 @@ STATISTICS = Operation(
     role=Role.READER,
     says="What a region holds: offsets, tables, live and pinned entries, snapshots, its owner.",
     errors=_KNOWN,
+    commands={"stats {namespace}/{region}": ""},
 )
 OPEN = Operation(
     part="wal",
@@ -247,6 +248,7 @@ MARK_DELETE_UP_TO = Operation(
     changes=True,
     says="Forget the payloads of a table up to a sequence, with it: they are safe elsewhere.",
     errors=(*_OWNS, UnknownTable),
+    commands={"mark {namespace}/{region} {table}": ""},
 )
 DROP_TABLE = Operation(
     part="wal",
@@ -259,6 +261,7 @@ DROP_TABLE = Operation(
     changes=True,
     says="Forget a table and all of its payloads, for good.",
     errors=(*_OWNS, UnknownTable),
+    commands={"drop {namespace}/{region} {table}": ""},
 )
 MOVE = Operation(
     part="wal",

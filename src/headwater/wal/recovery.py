@@ -60,14 +60,17 @@ def recover(
     passed over. `end`: apply the records before this offset alone. `beat`: is called between two batches, and may raise. Who only looks
     calls it as well: an owner that cleans meanwhile makes it begin again.
     """
-    for _ in range(_TRIES):
-        starts = _starts(log, topics)
+    for left in reversed(range(_TRIES)):
+        starts, generation = _starts(log, topics), log.topic(topics.data).generation  # before all that is read: of no later topic
         try:
-            return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end, beat=beat)
+            found = _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end, beat=beat)
         except (OffsetGone, Damaged):
-            if _starts(log, topics) == starts:
+            if not left or _starts(log, topics) == starts:
                 raise
-    return _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end, beat=beat)
+            continue
+        found.meta.generation = generation
+        return found
+    raise AssertionError("the last try returns or raises")
 
 
 def _starts(log: Log, topics: RegionTopics) -> tuple[int, int]:

@@ -32,6 +32,7 @@ from headwater.wal.region_topics import PART, RegionTopics, checked_id
 from headwater.wal.region_writer import RegionWriter
 from headwater.wal.snapshots import KEPT, SnapshotStore
 from headwater.wal.table_scan import look_up, scan_payloads
+from headwater.wal.thread_turns import ThreadTurns
 
 T = TypeVar("T")
 _MOVED = 1 << 20  # bytes of payloads that a move copies at once
@@ -52,7 +53,7 @@ class Region:
         """Calls that the event loop makes after each commit, once its futures have ended: for owners of tables, as `append` has them."""
         self._log, self._owned, self._snapshots = log, owned, snapshots
         self._writer = RegionWriter(log, owned, recovered.meta, topics.region, settled=self.settled)
-        self._storing = asyncio.Lock()  # of one snapshot or clean at a time
+        self._turns = ThreadTurns()  # of one snapshot or clean at a time
         self._gates = TableGates()  # marks and drops wait while a batch of their table is moved
         self._closed = self._released = False
 
@@ -236,22 +237,22 @@ class Region:
         """Whether another process is known to own the region by now. False proves nothing: only a write does."""
         return self._owned.lost
 
+    def overtaken(self) -> bool:
+        """`lost`, by a look at the log. Blocking."""
+        return self._owned.overtaken()
+
     # -- housekeeping -------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> StoredSnapshot:
         """Store the state as it is now, so that a restart reads only what comes behind it."""
-        async with self._storing:
-            self._check_open()
-            return await asyncio.to_thread(self._snapshot)
+        return await self._turns.take(self._snapshot, first=self._check_open)
 
     async def clean(self) -> Cleaned:
         """Remove what no table needs from the log's beginning.
 
         1. Store a snapshot, twice where the one before it lies below the cut: two that can be recovered from stay. 2. Then truncate.
         """
-        async with self._storing:
-            self._check_open()
-            return await asyncio.to_thread(self._clean)
+        return await self._turns.take(self._clean, first=self._check_open)
 
     def _snapshot(self) -> StoredSnapshot:
         began = time.perf_counter()
@@ -280,15 +281,13 @@ class Region:
             # The same once more: writes wait while a state is copied, and share a processor with its encoding.
             self._log.with_reserve(lambda: self._store(chunks, watermark, time.perf_counter()))
         if cut == self._log.bounds(self.topics.data, 0).end and self._log.engine == "embedded":
-            self._owned.writer.roll()  # only closed segments can be removed
-        start = self._owned.writer.delete_before(cut)
+            self._writer.housekeep(lambda writer: writer.roll())  # only closed segments can be removed
+        start = self._writer.housekeep(lambda writer: writer.delete_before(cut))
         return Cleaned(start, start - before)
 
     async def roll(self) -> int:
         """Close the active segment of the log where its period is over; return where the next one begins. Kafka: `Unsupported`."""
-        async with self._storing:
-            self._check_open()
-            return await asyncio.to_thread(lambda: self._owned.writer.roll(due=True))
+        return await self._turns.take(lambda: self._writer.housekeep(lambda writer: writer.roll(due=True)), first=self._check_open)
 
     async def close(self) -> None:
         """Finish the calls under way, and let another process own the region. Closing twice is no error."""
@@ -306,7 +305,7 @@ class Region:
         try:
             await self._writer.aclose()
         finally:
-            async with self._storing:  # a clean that goes on must be the owner's
+            async with self._turns.lock:  # a clean that goes on must be the owner's
                 try:
                     if last_snapshot and not self._released:
                         await asyncio.to_thread(self._snapshot)

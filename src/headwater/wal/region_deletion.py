@@ -23,14 +23,15 @@ def check_deletable(log: Log, topics: RegionTopics) -> int:
     return 0
 
 
-def delete_region(log: Log, ownership: Ownership, topics: RegionTopics) -> int:
+def delete_region(log: Log, ownership: Ownership, topics: RegionTopics, *, held: bool = False) -> int:
     """Delete a region that is not open in this process; return how many offsets its log had. Blocking.
 
+    `held`: this process has owned it until now. Of one that was taken over from a living process, Kafka's group still names that one.
     Errors: `RegionNotFound`; `NotOwner` while another process owns it.
     """
     count = check_deletable(log, topics)
     if not leftover(log, topics):
-        owned = ownership.own(topics.data, 0, part=PART)
+        owned = ownership.own(topics.data, 0, take_over=held and log.engine == "kafka", part=PART)
         try:
             log.delete_topic(topics.data, part=PART)
         except BaseException:

@@ -24,13 +24,15 @@ class RegionMeta:
     """The state of a region after its records below `watermark`.
 
     `watermark`: the first offset that is not applied. `epoch`: that of the newest claim before it, with which `headwater.log.epochs.Epochs`
-    goes on. `tables`: by number, those that were written and not dropped.
+    goes on. `tables`: by number, those that were written and not dropped. `generation`: of the topic that its offsets are of; "" where
+    that is not known. It is no part of what two states are compared by.
     """
 
-    __slots__ = ("epoch", "tables", "watermark")
+    __slots__ = ("epoch", "generation", "tables", "watermark")
 
-    def __init__(self, *, watermark: int = 0, epoch: int = 0, tables: dict[int, TableMeta] | None = None) -> None:
+    def __init__(self, *, watermark: int = 0, epoch: int = 0, tables: dict[int, TableMeta] | None = None, generation: str = "") -> None:
         self.watermark, self.epoch, self.tables = watermark, epoch, {} if tables is None else tables
+        self.generation = generation
 
     def apply(self, kind: RecordKind, table: int, sequence: int, count: int, offset: int) -> None:
         """Apply the record at `offset`; `count`: of its payloads. Errors: `MalformedRecord`; then nothing has changed."""
@@ -87,9 +89,8 @@ class RegionMeta:
 
     def copied(self) -> RegionMeta:
         """A copy to read from, which later changes of this one leave as it is. Takes little longer than counting the tables."""
-        return RegionMeta(
-            watermark=self.watermark, epoch=self.epoch, tables={number: table.copied() for number, table in self.tables.items()}
-        )
+        tables = {number: table.copied() for number, table in self.tables.items()}
+        return RegionMeta(watermark=self.watermark, epoch=self.epoch, tables=tables, generation=self.generation)
 
     @property
     def safe_offset(self) -> int:

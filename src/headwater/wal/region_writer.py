@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from headwater.cluster import OwnedPartition
 from headwater.core.errors import Closed, Fenced, HeadwaterError
-from headwater.log import Log
+from headwater.log import Log, Writer
 from headwater.log.record import Record
 from headwater.wal.fold import RegionFold
 from headwater.wal.layout import KEY_LENGTH, RecordKind
 from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender, Settled
 from headwater.wal.region_meta import RegionChanges, RegionMeta
+
+T = TypeVar("T")
 
 
 class RegionWriter:
@@ -28,6 +31,7 @@ class RegionWriter:
         self._log, self._owned, self._region, self._settled = log, owned, region, settled
         self.meta, self.locked = meta, threading.Lock()
         self.limit = log.topic(owned.topic).settings.max_record - KEY_LENGTH - OVERHEAD
+        self._claiming = threading.Lock()
         self._mending: asyncio.Task[None] | None = None
         self._closed = self._lost = False
         self._begin()
@@ -64,6 +68,14 @@ class RegionWriter:
         if self._mending is None or self._mending.done():
             self._mending = asyncio.create_task(self._mend())
         await asyncio.shield(self._mending)
+
+    def housekeep(self, call: Callable[[Writer], T]) -> T:
+        """What `call` returns for the Writer of the newest claim. Blocking.
+
+        A claim that is made anew after a failed append waits for it: otherwise the region would seem to be another process's by now.
+        """
+        with self._claiming:
+            return call(self._owned.writer)
 
     @property
     def fenced(self) -> bool:
@@ -104,7 +116,8 @@ class RegionWriter:
 
     def _reread(self) -> None:
         """1. Claim anew: what is under way no longer counts. 2. Apply what lies behind the last applied record."""
-        self._owned.renew()
+        with self._claiming:
+            self._owned.renew()
         with self.locked:
             fold = RegionFold(self.meta, self._owned.topic, self._region)
             for batch in self._log.scan(self._owned.topic, 0, self.meta.watermark):

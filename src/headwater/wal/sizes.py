@@ -12,6 +12,7 @@ from headwater.core.errors import OffsetGone
 from headwater.log import Log
 from headwater.log.record import Record
 from headwater.wal.layout import MalformedRecord, RecordKind, decode_key, payload_count
+from headwater.wal.recovery import Beat
 
 _SOME = 32  # records that are read for an estimate
 
@@ -30,18 +31,20 @@ class MeanSizes(NamedTuple):
     payload: float
 
 
-def measured(log: Log, topic: str, start: int, end: int) -> LogSize:
-    """The records of [start, end). Blocking; reads all of them. What was removed meanwhile is not counted."""
+def measured(log: Log, topic: str, start: int, end: int, beat: Beat = lambda: None) -> LogSize:
+    """The records of [start, end). Blocking; reads all of them. What was removed meanwhile is not counted. `beat`: is called between two
+    batches, and may raise."""
     records = size = 0
     start = max(start, log.bounds(topic, 0).start)
     if start >= end:
         return LogSize(0, 0)
     try:
         for batch in log.scan(topic, 0, start, end):
+            beat()
             records += len(batch)
             size += column_length(batch.column("key")) + column_length(batch.column("value"))
     except OffsetGone:  # a clean has come in between
-        return measured(log, topic, log.bounds(topic, 0).start, end)
+        return measured(log, topic, log.bounds(topic, 0).start, end, beat)
     return LogSize(records, size)
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from headwater.core.clock import Clock
-from headwater.core.errors import Fenced, HeadwaterError
+from headwater.core.errors import Closed, Fenced, HeadwaterError
 from headwater.core.timers import Timer, Timers
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region import Region
@@ -79,6 +79,8 @@ class SnapshotPolicy(RegionObserver):
         self._marks, self._not_before = 0, self._clock.monotonic() + _AGAIN
         try:
             await self._region.snapshot()
+        except Closed:  # the mark was the last call of a region that is being closed
+            return
         except HeadwaterError as error:
             _logger.warning("The state of region %s was not stored: %s", self._region.topics, error)
             if isinstance(error, Fenced):

@@ -153,7 +153,7 @@ def _chosen(places: EntryPlaces, wanted: SequenceRange) -> EntryPlaces:
     if wanted == SequenceRange(0, MAX_ID):
         return places
     kept = (places.sequences >= np.uint64(wanted.first)) & (places.sequences <= np.uint64(wanted.last))
-    return EntryPlaces(places.tables[kept], places.sequences[kept], places.offsets[kept])
+    return EntryPlaces(places.tables[kept], places.sequences[kept], places.offsets[kept], places.generation)
 
 
 def _columns(entries: Sequence[PlacedEntry]) -> Mapping[str, pa.Array]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from headwater.log import Log
 from headwater.wal.answers import PinnedLog, PinningTable
+from headwater.wal.recovery import Beat
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.sizes import measured
@@ -49,9 +50,9 @@ def pins_of(meta: RegionMeta) -> Pins:
     return Pins(sorted(found), meta.watermark)
 
 
-def why(log: Log, topics: RegionTopics, pins: Pins) -> PinnedLog:
-    """What pins the log, since when, how much of it, and what to do. Blocking: it reads what is pinned."""
-    size = measured(log, topics.data, *pins.pinned)
+def why(log: Log, topics: RegionTopics, pins: Pins, beat: Beat = lambda: None) -> PinnedLog:
+    """What pins the log, since when, how much of it, and what to do. Blocking: it reads what is pinned. `beat`: as for `measured`."""
+    size = measured(log, topics.data, *pins.pinned, beat)
     shown = pins.tables[:_SHOWN]
     records = log.read_at(topics.data, 0, [one.offset for one in shown])
     tables = [

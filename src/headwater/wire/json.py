@@ -11,10 +11,12 @@ import msgspec
 
 from headwater.core.errors import BadInput
 from headwater.core.spelling import nearest
+from headwater.wire.finite import finite
 
 T = TypeVar("T")
 LARGEST = (1 << 63) - 1
 _encoder = msgspec.json.Encoder(decimal_format="number")
+_encode, _check = _encoder.encode, msgspec.json.Decoder(msgspec.Raw).decode
 # The exceptions of the decoder: no JSON, no UTF-8, 1e99999999999999999999, a thousand nested brackets.
 UNREADABLE = (msgspec.MsgspecError, ArithmeticError, UnicodeDecodeError, RecursionError)
 
@@ -30,6 +32,26 @@ def exact(text: str) -> float | Decimal:
 def encode(value: Any) -> bytes:
     """The value as JSON; a `Decimal` is a number with its own digits."""
     return _encoder.encode(value)
+
+
+def encode_given(value: Any, what: str) -> bytes:
+    """The value that a caller gives, as JSON. Errors: `BadInput` for NaN and infinite numbers, in whose place the encoder writes null, or
+    what is no JSON, and for parts that were given as JSON and are none; those of the encoder for a value that is no JSON at all."""
+    encoded = _encode(value)
+    try:
+        _check(encoded)
+        if b"null" not in encoded:
+            return encoded
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        _refuse_unbounded(value, what)
+        raise BadInput(f"The {what} is no JSON: {error}.", hint="Give what JSON can hold.") from None
+    _refuse_unbounded(value, what)
+    return encoded
+
+
+def _refuse_unbounded(value: Any, what: str) -> None:
+    if not isinstance(value, msgspec.Raw) and not finite(value, as_float=False):
+        raise BadInput(f"The {what} holds a number that JSON has not: NaN or infinite.", hint="Give None, or text, in its place.")
 
 
 def decoder(kind: type[T]) -> Callable[[bytes | str], T]:

@@ -122,6 +122,9 @@ class Operation(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True, eq=Fal
     answer as JSON."""
     rewrites: Callable[[bytes], bytes] | None = None
     """Makes the query that this one means, where an older form of it is taken, too."""
+    commands: Mapping[str, str] = {}
+    """Its commands behind the name of the part's group, such as `dead {queue} show {id}`, each with the query of the request that does the
+    same; left out, its name and the variables of its path. A hint that names one of them names the request over HTTP."""
     events: tuple[str, ...] = ()
     """Of a stream: the names of its events, where they have names."""
     media: str = "application/json"

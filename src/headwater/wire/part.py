@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from headwater.core.sections import NamedSection, Section
 from headwater.wire.operation import Operation
+
+
+class WorkerPlace(NamedTuple):
+    """One of the processes that serve together: worker `slot` of `size`. `folder`: of their sockets."""
+
+    slot: int
+    size: int
+    folder: Path
 
 
 class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -37,6 +46,15 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Ends that work: `async closes(performer, log)`, awaited before the log closes, also where `opens` has failed."""
     owned: bool = True
     """One worker of a server performs the operations and runs the hooks. False: every worker performs them."""
+    shares: str = ""
+    """Of a part that every worker performs: tells it of the others, before anything else: `shares(performer, place)` with a
+    `WorkerPlace`."""
+    homed: tuple[Operation[Any, Any], ...] = ()
+    """Of such a part: the operations that one certain worker performs, by what they are about."""
+    home: str = ""
+    """That worker; None: whichever was asked. `async home(performer, operation, variables)`, with the variables of the path."""
+    hops: bool = False
+    """A server of a cluster sends its changes on to the server that owns what they are about."""
     commands: str = ""
     """The function that makes the command group."""
     command: str = ""

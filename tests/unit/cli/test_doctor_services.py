@@ -23,13 +23,13 @@ def answering() -> Iterator[Answering]:
 
     def start(answer: bytes) -> str:
         listener = socket.create_server(("127.0.0.1", 0))
-        listener.settimeout(10)
+        listener.settimeout(60)
         sockets.append(listener)
 
         def serve() -> None:
             connection, _ = listener.accept()
             with connection:
-                connection.settimeout(10)
+                connection.settimeout(60)
                 connection.recv(1024)
                 connection.sendall(answer)
 
@@ -40,15 +40,16 @@ def answering() -> Iterator[Answering]:
 
     yield start
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     for one in sockets:
         one.close()
 
 
 @pytest.fixture
-def closed_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+def closed_port() -> Iterator[str]:
+    with socket.socket() as taken:  # bound and not listening: nobody else can have the port meanwhile
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def api_versions(correlation: int, error: int) -> bytes:

@@ -44,6 +44,33 @@ def test_a_table_on_a_terminal_folds_and_loses_nothing(monkeypatch: pytest.Monke
     assert "[bold]plain[/bold]" in screen.getvalue()
 
 
+def test_the_widest_column_gives_way_and_names_and_times_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("partition", "journals", "events", "bytes", "records", "lag", "forks", "gaps", "deleted", "expired")  # 79 with their gaps
+    shown = printed(monkeypatch, 80, [Column(name, right=True) for name in names], [["1"] * 10])
+    assert shown[0].split() == list(names)
+    columns = [Column("revision", right=True), Column("time"), Column("method"), Column("path"), Column("body")]
+    row = ["1", "2026-11-18 19:40:17", "put", "shop/catalogue~/hat", '{"id":"hat","name":"hat","price":12,"stock":[1,2,3]}']
+    shown = printed(monkeypatch, 80, columns, [row])
+    assert max(map(len, shown)) <= 80
+    assert row[1] in shown[2]
+    assert row[3] in shown[2]
+    assert "".join(line[60:].strip() for line in shown[2:]) == row[4]
+
+
+def test_a_terminal_that_is_too_narrow_for_the_names_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = printed(monkeypatch, 12, [Column("partition"), Column("journals")], [["orders", "7"]])
+    assert max(map(len, shown)) <= 12
+    assert "".join(line[:6].strip() for line in shown if not line.startswith("─"))[:9] == "partition"
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, width: int, columns: list[Column], rows: list[list[str]]) -> list[str]:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_table(columns, rows)
+    return re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_stored_value_cannot_drive_the_terminal(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     screen = Terminal() if terminal else io.StringIO()

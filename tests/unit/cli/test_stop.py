@@ -17,7 +17,7 @@ def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
     with StopSignal() as stop:
         assert not stop.stopped()
         os.kill(os.getpid(), number)
-        assert stop.event.wait(5)
+        assert stop.event.wait(60)
         assert stop.stopped()
     assert signal.getsignal(number) is before
 
@@ -29,12 +29,12 @@ import os, signal, threading
 from headwater.cli.stop import Interrupted, InterruptSignal, StopSignal, Terminated
 with StopSignal() as stop:
     os.kill(os.getpid(), signal.SIGINT)
-    stop.event.wait(5)
+    stop.event.wait(60)
     print("stopping", flush=True)
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stdout) == (130, "stopping\n")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
+import pydoc
 import signal
 import threading
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import pytest
 
 import headwater
 from headwater.client.blocking import _Loop
-from headwater.core.errors import Closed, NotFound
+from headwater.core.errors import Closed, NotFound, UnknownQueue
 
 NAME = contextvars.ContextVar("NAME", default="none")
 
@@ -146,3 +148,42 @@ def test_a_thread_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(anyio, "run", full)
     with pytest.raises(OSError, match="Too many open files"):
         _Loop().start()
+
+
+def test_what_an_answer_holds_blocks_too(tmp_path: Path) -> None:
+    with headwater.open_blocking(tmp_path, create=True) as hw:
+        pages = hw.queue("pages", create=True)
+        pages.put("/about", {"why": "edited"})
+        claimed = pages.exchange(1)
+        assert claimed.stale == []
+        claimed.claims[0].done()
+        assert pages.count().processing == 0
+
+
+def test_what_is_created_is_there_at_once(tmp_path: Path) -> None:
+    """`await hw.queue("pages", create=True)` creates the queue. Without `await` the call does, or the next one would find none."""
+    with headwater.open_blocking(tmp_path, create=True) as hw:
+        assert hw.queue("pages", create=True).put("/about").id > 0
+        assert hw.journals("bank", create=True)["alice"].append({"type": "opened"}).last == 1
+        with pytest.raises(UnknownQueue):
+            hw.queue("orders").put("1")
+
+
+def test_dir_shows_attributes_beside_methods(tmp_path: Path) -> None:
+    with headwater.open_blocking(tmp_path, create=True) as hw:
+        pages = hw.queue("pages", create=True)
+        pages.put("/about", {"why": "edited"})
+        (claim,) = pages.claim(1)
+        assert {"key", "data", "token", "done", "fail"} <= set(dir(claim))
+        assert {"views", "list"} <= set(dir(hw.documents))
+        assert {"indexes", "query"} <= set(dir(hw.documents["shop/catalogue~"]))
+        assert {"snapshots", "append"} <= set(dir(hw.journals("bank")["alice"]))
+        assert "aclose" not in dir(hw.log)
+
+
+def test_help_says_what_plain_code_writes(tmp_path: Path) -> None:
+    with headwater.open_blocking(tmp_path, create=True) as hw:
+        shop = hw.documents["shop/catalogue~"]
+        assert inspect.signature(shop.feed).return_annotation == "Iterator[DocumentChange]"
+        for part in (hw.queue, hw.journals, hw.documents, hw.wal, hw.pipelines, shop, hw.queue("pages")):
+            assert "await " not in pydoc.plain(pydoc.render_doc(part))

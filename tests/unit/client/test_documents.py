@@ -171,6 +171,19 @@ async def filled(shop: Resource) -> Resource:
     return shop
 
 
+async def test_numbers_that_json_has_not_are_refused(shop: Resource) -> None:
+    for call in (
+        lambda: shop.put("a", {"x": float("nan")}),
+        lambda: shop.patch("a", {"x": float("inf")}),
+        lambda: shop.post({"x": [float("nan")], "y": None}),
+        lambda: shop.put("a", {"x": Decimal("NaN")}),
+    ):
+        with pytest.raises(BadInput, match="holds a number that JSON has not"):
+            await call()
+    with pytest.raises(DocumentNotFound):
+        await shop.get("a")
+
+
 async def test_queries(filled: Resource) -> None:
     found = [item.price async for item in filled.query("price > 2", sort="price:desc", type=Hat)]
     assert found == [7, 6, 5, 4, 3]

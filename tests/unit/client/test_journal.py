@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.client.journal_ground import copy_all, journal_backend
 
@@ -30,6 +32,9 @@ from headwater.core.errors import (
     WrongExpected,
 )
 from headwater.journal.event import Event, EventRecord
+from headwater.journal.replication_task import PartitionProblem
+from headwater.journal.replicator import status_file
+from headwater.journal.status import PartitionStatus, ReplicatorStatus
 from headwater.journal.write import Appended
 from headwater.log.record import Record
 from headwater.testing.clock import ManualClock
@@ -364,6 +369,48 @@ async def test_status_and_pointers(opened: tuple[Backend, LocalLog], bank: Topic
     await copy_all(opened[1], tmp_path / "data", "journal-bank")
     pointer = (await bank.pointers())[placed.partition]
     assert (pointer.offset, pointer.end, pointer.lag) == (0, 1, 0)
+
+
+async def test_status_tells_what_the_replicator_says_of_the_topic(
+    opened: tuple[Backend, LocalLog], bank: TopicJournals, tmp_path: Path
+) -> None:
+    _, local = opened
+    placed = await bank["a"].append(1)
+    assert (await bank.status()).engine is None
+    stopped = PartitionProblem(code="log-gap", message="It begins at 5.", hint="Rebuild it.")
+    partition = PartitionStatus(topic="journal-bank", partition=placed.partition, pointer=-1, problem=stopped)
+    for topic, engine, problem in [("journal-bank", "spark", "It begins at 5. Rebuild it."), ("journal-other", None, "")]:
+        said = ReplicatorStatus(pid=1, host="here", at=0, topics=(topic,), engine="spark", partitions=(partition,))
+        file = status_file(tmp_path / "data")
+        file.path.parent.mkdir(exist_ok=True)
+        file.write(said)
+        status = await bank.status()
+        assert status.engine == engine
+        assert {one.partition: one.problem for one in status.partitions} == {placed.partition: problem, 1 - placed.partition: ""}
+    await copy_all(local, tmp_path / "data", "journal-bank")
+    file.write(ReplicatorStatus(pid=1, host="here", at=0, topics=("journal-bank",), engine="here", partitions=(partition,)))
+    assert [one.problem for one in (await bank.status()).partitions] == ["", ""]  # it has gone on since
+
+
+@pytest.mark.parametrize("number", [float("nan"), Decimal("NaN"), Decimal("-Infinity")])
+async def test_numbers_that_json_has_not_are_refused(bank: TopicJournals, number: object) -> None:
+    """Null in their place would be acknowledged as them, and a record with NaN could be read by nobody."""
+    await bank["a"].append({"a": "NaN", "b": None, "c": Decimal("1e999")})
+    for call in (
+        lambda: bank["a"].append(number),
+        lambda: bank["a"].append({"a": [number]}, 1),
+        lambda: bank["a"].append(1, metadata={"a": number}),
+        lambda: bank["a"].append(1, header_metadata={"a": number}),
+        lambda: bank["a"].snapshots.save({"a": number}),
+    ):
+        with pytest.raises(BadInput, match="holds a number that JSON has not"):
+            await call()
+    with pytest.raises(BadInput, match="is no JSON"):
+        await bank["a"].append({"a": msgspec.Raw(b"nope")})
+    [refused] = await bank.append_many([("a", [1, number])])
+    assert isinstance(refused, BadInput)
+    [event] = await read(bank["a"])
+    assert event.payload == {"a": "NaN", "b": None, "c": Decimal("1e999")}
 
 
 async def test_a_long_journal_is_read_in_pages(alice: Journal) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,11 @@ async def log(tmp_path: Path) -> AsyncIterator[LocalLog]:
         await opened.aclose()
 
 
-def appending() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("headwater-append")]
+@pytest.fixture
+def appending() -> Callable[[], list[str]]:
+    """The names of the threads that append, without those of other tests."""
+    before = set(threading.enumerate())
+    return lambda: [one.name for one in threading.enumerate() if one not in before and one.name.startswith("headwater-append")]
 
 
 async def test_new_topics_have_the_configured_settings(log: LocalLog) -> None:
@@ -39,13 +42,13 @@ async def test_making_a_topic_says_whether_it_is_new(log: LocalLog) -> None:
     assert [(await log.make_topic("t"))[1] for _ in range(2)] == [True, False]
 
 
-async def test_a_name_that_was_mistyped_leaves_no_thread(log: LocalLog) -> None:
+async def test_a_name_that_was_mistyped_leaves_no_thread(log: LocalLog, appending: Callable[[], list[str]]) -> None:
     with pytest.raises(UnknownTopic):
         await log.append("typo", 0, [Record(None, b"")])
     assert appending() == []
 
 
-async def test_a_deleted_topics_thread_ends_and_a_new_one_of_its_name_works(log: LocalLog) -> None:
+async def test_a_deleted_topics_thread_ends_and_a_new_one_of_its_name_works(log: LocalLog, appending: Callable[[], list[str]]) -> None:
     for _ in range(2):
         await log.create_topic("t")
         assert list(await log.append("t", 0, [Record(None, b"")])) == [0]

@@ -16,7 +16,7 @@ from tests.until import until
 import headwater
 from headwater.client.backend import Backend
 from headwater.client.queue import OneQueue, Queues
-from headwater.core.errors import BadInput, Conflict, KeyReused, NotFound, Paused, StaleClaim, UnknownQueue
+from headwater.core.errors import BadInput, Conflict, KeyReused, NotFound, NotOwner, Paused, StaleClaim, UnknownQueue
 from headwater.queue.answers import RowCounts
 from headwater.queue.handling import GiveUp, Retry
 from headwater.queue.json_form import show_date
@@ -369,6 +369,42 @@ def test_the_blocking_door_has_them_too(tmp_path: Path) -> None:
         assert seen == [2]
         assert [one.queue for one in hw.queue.list()] == ["pages"]
         assert pages.dead() == []
+
+
+async def test_a_call_waits_a_little_for_an_owner_that_serves_nobody(pages: OneQueue, tmp_path: Path, clock: ManualClock) -> None:
+    await pages.put("k")
+    async with queue_backend(tmp_path / "data", "directory", clock) as other:
+        waits = asyncio.create_task(OneQueue(other, "pages").count())
+        begun = clock.monotonic()
+        await until(lambda: _time_passes(clock, waits))
+        with pytest.raises(NotOwner, match="headwater serve"):
+            await waits
+        assert clock.monotonic() - begun >= 1.5
+
+
+async def test_a_call_goes_on_when_the_owner_has_ended(tmp_path: Path) -> None:
+    class Sleeping(ManualClock):
+        slept = False
+
+        async def sleep(self, seconds: float) -> None:
+            self.slept = True
+            await super().sleep(seconds)
+
+    clock = Sleeping()
+    async with queue_backend(tmp_path, "directory", ManualClock()) as first, queue_backend(tmp_path, "directory", clock) as second:
+        pages = await OneQueue(first, "pages", create=True)
+        await pages.put("k")
+        waits = asyncio.create_task(OneQueue(second, "pages").put("k"))
+        await until(lambda: clock.slept)
+        await first.aclose()
+        await until(lambda: _time_passes(clock, waits))
+        assert (await waits).outcome == "merged"
+
+
+def _time_passes(clock: ManualClock, task: asyncio.Task[Any]) -> bool:
+    """Whether a task has ended; if not, some more time passes."""
+    clock.advance(0.05)
+    return task.done()
 
 
 async def _waits(pages: OneQueue, count: int = 1) -> bool:

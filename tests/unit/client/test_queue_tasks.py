@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.until import until
 
 import headwater
 from headwater.client.queue_running import WorkerReport
@@ -117,6 +120,46 @@ async def test_a_plain_task_puts_rows_from_its_thread() -> None:
         await first.put("/about")
         assert (await test.drain(tasks)).done == 3
         assert built == ["/about"]
+
+
+async def test_as_many_plain_tasks_run_at_once_as_the_worker_says() -> None:
+    tasks, together = Tasks(), threading.Barrier(40, timeout=60)
+
+    @tasks.task()
+    def waits(number: int) -> None:
+        together.wait()
+
+    async with queue_for_tests("pages") as test:
+        tasks.bind(test.queue)
+        for number in range(40):
+            await waits.put(number)
+        assert await test.drain(tasks, concurrency=40) == WorkerReport(done=40)
+
+
+async def test_a_plain_task_that_runs_on_when_the_grace_is_over_keeps_its_row() -> None:
+    tasks, began, ends = Tasks(), threading.Event(), threading.Event()
+
+    @tasks.task()
+    def slow() -> None:
+        began.set()
+        ends.wait(60)
+
+    @tasks.task()
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    async with queue_for_tests("pages") as test:
+        tasks.bind(test.queue)
+        await slow.put()
+        await waits.put()
+        worker = test.queue.worker(tasks, concurrency=2, clock=test.clock, grace="10s")
+        running = asyncio.create_task(worker.run())
+        await until(began.is_set)
+        worker.stop()
+        await test.advance("10s")
+        assert await running == WorkerReport(released=1, abandoned=1)
+        ends.set()
+        assert {key: row.status for key, row in (await test.rows()).items()} == {"slow()": "P", "waits()": "W"}
 
 
 def test_tasks_open_their_queue_at_the_first_put(tmp_path: Path) -> None:

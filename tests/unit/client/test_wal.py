@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from headwater.core.errors import (
     BadInput,
     Cancelled,
     Closed,
+    Damaged,
     Differs,
     DiskFull,
     Fenced,
@@ -112,6 +114,13 @@ async def test_what_is_written_is_read_between_bounds(region: OneRegion) -> None
     assert await payloads(region.scan(tables=[MAX, 9])) == [b"last"]
     assert await payloads(region.scan(tables=[])) == []
     assert [await region.sequence_num(table) for table in (1, MAX, 9)] == [5, 1, 0]
+
+
+async def test_a_scan_takes_any_number_of_tables(region: OneRegion) -> None:
+    for table in (1, 4000, 5001, MAX):
+        await region.write(table, [b"%d" % table])
+    assert await payloads(region.scan(tables=range(5000))) == [b"1", b"4000"]
+    assert await payloads(region.scan(tables=[MAX - number for number in range(5000)])) == [b"%d" % MAX]
 
 
 async def test_batches_end_where_the_reader_began_and_errors_stay(region: OneRegion) -> None:
@@ -386,6 +395,26 @@ async def test_what_cannot_be_stored_is_not_gone_on_with(
     assert performer.opened("wal", 7) is not None
 
 
+async def test_a_loss_is_accepted_also_of_a_region_that_is_open(region: OneRegion, performer: WalPerformer) -> None:
+    """Somebody has cut off what a table needs, below an owner that still has it in its state."""
+    await region.write(1, [b"lost"])
+    await region.write(1, [b"left"])
+    opened = performer.opened("wal", 7)
+    assert opened is not None
+    await opened.snapshot()
+    opened._owned.writer.delete_before(1)
+    with pytest.raises(Damaged, match="cuts off"):
+        await region.recover()
+    assert (await region.recover(accept_loss=True, dry_run=True)).lost
+    assert (await region.recover(accept_loss=True)).problems == ["table 1 has lost 1 to 1"]
+    assert await payloads(region.read(1)) == [b"left"]
+    assert await region.write(1, [b"more"]) == 3
+    await region.close_gracefully()
+    again = WriteAheadLog(region._backend)("wal")[7]
+    assert await payloads(again.scan()) == [b"left", b"more"]
+    assert not (await again.recover()).lost
+
+
 async def test_a_region_whose_new_snapshots_fail_is_closed(
     region: OneRegion, performer: WalPerformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,6 +448,27 @@ async def test_events_come_as_they_happen_and_go_on_behind_an_id(region: OneRegi
             break
     kinds = [("write", 2, 1, 1), ("mark", 1, None, 2), ("move", 2, 1, 1), ("clean", None, None, None), ("drop", 2, None, 1)]
     assert seen == kinds
+
+
+async def test_a_reader_and_a_follower_of_a_region_that_is_deleted_are_told(wal: WriteAheadLog, region: OneRegion) -> None:
+    """Also where it is created again: nothing of the new one is given as if it were of the old one."""
+    for _ in range(30):
+        await region.write(1, [b"old"] * 50)
+    stream, events = region.read(1, batch=10), region.events(after=0)
+    assert {entry.payload for entry in await stream.next_batch()} == {b"old"}
+    await anext(events)
+    await wal("wal").delete(7)
+    made = await wal("wal").open(7, create=True)
+    for _ in range(30):
+        await made.write(1, [b"new"] * 50)
+    seen = list[bytes]()
+    with suppress(OffsetGone, RegionNotFound):  # not where all of it was on its way already
+        async for entry in stream:
+            seen.append(entry.payload)
+    assert set(seen) <= {b"old"}
+    with pytest.raises(RegionNotFound):
+        async for _ in events:
+            pass
 
 
 async def test_closing_lets_others_own_it_and_refuses_calls(wal: WriteAheadLog, region: OneRegion, performer: WalPerformer) -> None:
@@ -466,6 +516,8 @@ async def test_a_former_owner_shows_what_the_new_one_has_written(
         assert (told.open, told.live_entries, told.end) == (False, 2, 3)
         assert told.owner.startswith("process ")
         assert await region.tables() == await taken.tables()
+        with pytest.raises(Fenced, match="was taken over"):
+            await region.write(1, [b"d"])
         with pytest.raises(NotOwner):
             await region.write(1, [b"d"])
 

@@ -13,11 +13,14 @@ from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import SystemClock
 from headwater.core.errors import RegionNotFound
 from headwater.core.settings import Settings
+from headwater.core.units import Duration
+from headwater.testing.clock import ManualClock
 from headwater.wal import manager as manager_module
 from headwater.wal import requests
 from headwater.wal.region import Region
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.requests import RegionRequest
+from headwater.wal.settings import RegionSettings, WalSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +57,7 @@ async def test_a_region_that_cannot_be_opened_at_the_start_stops_neither_the_oth
     performer.serve()
     serving = performer._managers._serving
     assert serving is not None
-    await asyncio.wait_for(serving, 30)
+    await asyncio.wait_for(serving, 60)
     manager = await performer.manager("wal")
     assert manager.regions() == [1, 3]
     assert manager._cleaner is not None
@@ -66,7 +69,7 @@ async def test_regions_and_namespaces_that_are_not_there_leave_nothing_behind(pe
     performer.serve()
     serving = performer._managers._serving
     assert serving is not None
-    await asyncio.wait_for(serving, 30)
+    await asyncio.wait_for(serving, 60)
     for number in range(20):
         for namespace in (f"ns{number}", "wal"):
             where: dict[str, Any] = {"namespace": namespace, "region": 1000 + number}
@@ -92,3 +95,19 @@ async def test_a_deleted_region_leaves_nothing_in_the_directory(performer: WalPe
         await manager.delete(5)
         assert os.listdir(tmp_path / "data" / "owners") == []
     assert len(manager._gates) == 0
+
+
+async def test_who_owns_a_region_by_its_first_write_cleans_it_a_period_later(log: LocalLog) -> None:
+    clock, settings = ManualClock(), WalSettings(clean_period=Duration(60_000), snapshot_every=Duration(3_600_000))
+    performer = WalPerformer(log=log, clock=clock, settings=Settings(sections={"wal": {"wal": settings}}))
+    await (await performer.manager("wal")).create(7, RegionSettings())
+    place: dict[str, Any] = {"namespace": "wal", "region": 7, "table": 1}
+    await performer.write(requests.WriteEntries(**place, payloads=[b"x"]))
+    await performer.mark_delete_up_to(requests.MarkTable(**place, sequence=1))
+    manager = await performer.manager("wal")
+    assert (await log.bounds("wal_data_7", 0)).start == 0
+    cleaned = manager.cleaned
+    await clock.run(70)
+    await asyncio.wait_for(cleaned.wait(), 60)
+    assert (await log.bounds("wal_data_7", 0)).start == 2
+    await performer.aclose()

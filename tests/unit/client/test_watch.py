@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 
@@ -114,6 +115,34 @@ async def test_a_follower_that_leaves_before_it_is_open_leaves_nothing_watched()
     partition.may_open.set()
     await turns()
     assert partition.changed is None
+
+
+async def test_an_opening_that_fails_after_its_follower_has_left_is_no_unseen_error() -> None:
+    may_fail = asyncio.Event()
+    unseen: list[object] = []
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: unseen.append(context))
+
+    async def fail_later(changed: Callable[[], None]) -> Watching:
+        await may_fail.wait()
+        raise UnknownTopic("There is no topic.")
+
+    async def enter() -> None:
+        async with Watch(fail_later):
+            raise AssertionError("not reached")
+
+    try:
+        entering = asyncio.create_task(enter())
+        await turns()
+        entering.cancel()
+        await asyncio.gather(entering, return_exceptions=True)
+        may_fail.set()
+        await turns()
+        gc.collect()
+        assert unseen == []
+    finally:
+        loop.set_exception_handler(before)
 
 
 async def test_what_opening_raises_is_raised() -> None:

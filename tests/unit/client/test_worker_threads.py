@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from headwater.client.worker_threads import WorkerThreads
+from headwater.client.worker_threads import RowThreads, WorkerThreads, in_thread
 
 
 def test_calls_return_and_raise() -> None:
@@ -44,6 +45,28 @@ def test_so_many_run_at_once_and_no_more() -> None:
     assert max(at_once) == 3
 
 
+def test_a_row_is_known_while_its_function_runs_in_a_thread() -> None:
+    threads = WorkerThreads(1, "t")
+    rows, began, ends = RowThreads(threads), threading.Event(), threading.Event()
+
+    def call() -> str:
+        began.set()
+        ends.wait(60)
+        return asyncio.run(in_thread(lambda: "in another thread"))  # its own is the only one that the rows have
+
+    async def run() -> None:
+        rows.enter("1-1")
+        called = asyncio.create_task(in_thread(call))
+        await asyncio.to_thread(began.wait, 60)
+        assert "1-1" in rows
+        ends.set()
+        assert await called == "in another thread"
+        assert "1-1" not in rows
+
+    asyncio.run(run())
+    threads.shutdown()
+
+
 def test_a_function_that_hangs_does_not_keep_the_process() -> None:
     code = (
         "import threading\n"
@@ -54,4 +77,4 @@ def test_a_function_that_hangs_does_not_keep_the_process() -> None:
         "began.wait()\n"
         "threads.shutdown()\n"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import NotOwner, Timeout, UnknownTopic
+from headwater.core.errors import Fenced, NotOwner, Timeout, UnknownTopic
 from headwater.core.files import FileLock, Files
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.log_ground import numbered, together
@@ -56,6 +57,60 @@ def test_a_record_that_is_damaged_or_gone_lets_nobody_take_a_living_owners(log: 
         owned.writer.append(numbered(1))
         one.close()
         two.own("t", 0).writer.append(numbered(1))
+
+
+def test_who_waits_while_an_owner_is_forgotten_shares_with_those_who_come_later(log: EmbeddedLog, folder: Path) -> None:
+    """The mutex goes with the rest: two who hold different files would both become owners, or wait for each other for ever."""
+    with LocalOwnership(log, folder) as one, LocalOwnership(log, folder, timeout=0.2) as two, LocalOwnership(log, folder) as three:
+        owned, caught = one.own("t", 0), list[str]()
+
+        def wait() -> None:
+            with three._alone("t", 0):
+                try:
+                    two.own("t", 0)
+                except Timeout as error:
+                    caught.append(error.message)
+
+        thread = threading.Thread(target=wait)
+        with one._alone("t", 0):
+            thread.start()
+            while not any(thread.name == "lock-0.mutex" for thread in threading.enumerate()):
+                pass
+            (folder / "t" / "0.mutex").unlink()
+        thread.join(60)
+        assert len(caught) == 1
+        assert not owned.lost
+
+
+def test_who_forgets_an_owner_leaves_the_next_topics_owner_alone(log: EmbeddedLog, folder: Path) -> None:
+    with LocalOwnership(log, folder) as one, LocalOwnership(log, folder) as two:
+        former = one.own("t", 0)
+        log.delete_topic("t")
+        log.create_topic("t", partitions=2)
+        now = two.own("t", 0, take_over=True)
+        former.release_deleted()
+        assert not now.lost
+        with pytest.raises(NotOwner):
+            one.own("t", 0)
+
+
+def test_who_owned_a_deleted_topic_does_not_own_the_next_one_of_its_name(log: EmbeddedLog, folder: Path) -> None:
+    """Turns and epochs of the new topic begin anew, and come to those that the former owner had."""
+    with LocalOwnership(log, folder) as one, LocalOwnership(log, folder) as two:
+        former = one.own("t", 0)
+        taken = two.own("t", 0, take_over=True)
+        log.delete_topic("t")
+        taken.release_deleted()
+        log.create_topic("t", partitions=2)
+        now = two.own("t", 0)
+        assert (now.turn, now.writer.epoch) == (former.turn, 1)
+        assert former.lost
+        with pytest.raises(Fenced):
+            former.renew()
+        with pytest.raises(NotOwner):
+            one.own("t", 0)
+        now.writer.append(numbered(1))
+        assert not now.lost
 
 
 def test_files_stay_few(log: EmbeddedLog, folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import DiskFull, ReadOnly, Unavailable
+from headwater.core.errors import Damaged, DiskFull, ReadOnly, Unavailable
 from headwater.core.files import FileLock, Files, explained, make_dirs, replace, write_all
 from headwater.testing.faults import FailingFiles
 
@@ -62,7 +62,10 @@ def test_a_lock_is_held_by_its_descriptor(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "kind"),
-    [(errno.ENOSPC, DiskFull), (errno.EDQUOT, DiskFull), (errno.EROFS, ReadOnly), (errno.EACCES, ReadOnly), (errno.EIO, Unavailable)],
+    [
+        *((errno.ENOSPC, DiskFull), (errno.EDQUOT, DiskFull), (errno.EROFS, ReadOnly), (errno.EACCES, ReadOnly)),
+        *((errno.EIO, Unavailable), (errno.EISDIR, Damaged)),
+    ],
 )
 def test_system_errors_become_sentences(number: int, kind: type[Exception]) -> None:
     error = explained(OSError(number, os.strerror(number)), "/somewhere")

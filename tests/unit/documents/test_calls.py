@@ -4,7 +4,7 @@ import pytest
 
 from headwater.core.document_errors import UnknownIndex
 from headwater.core.errors import AlreadyExists
-from headwater.documents.calls import deleted_index, index_state, new_index
+from headwater.documents.calls import deleted_index, index_state, new_index, unknown_index
 from headwater.documents.change import IndexDefinition
 
 ONE = IndexDefinition(id="one", number=1)
@@ -29,3 +29,10 @@ def test_an_index_that_is_deleted_stays_so() -> None:
     for there in ([], [GONE]):
         with pytest.raises(UnknownIndex):
             deleted_index("c~", "gone").decide(there, 9)
+
+
+def test_an_unknown_index_is_told_with_the_nearest_one() -> None:
+    there = [IndexDefinition(id="by-price", number=1), IndexDefinition(id="by-name", number=2, state="deleting")]
+    with pytest.raises(UnknownIndex, match=r"Did you mean by-price\? List them"):
+        deleted_index("c~", "by-prize").decide(there, 9)
+    assert "by-name" not in str(unknown_index("c~", "by-nam", there))

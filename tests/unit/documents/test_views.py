@@ -135,6 +135,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
             await views.put("cheap~", CHEAP)
             with pytest.raises(AlreadyExists):
                 await views.put("cheap~", ITEMS)
+            with pytest.raises(DocumentNotFound, match=r"Did you mean cheap~\?"):
+                await views.definition("cheep~")
 
     asyncio.run(check())
 

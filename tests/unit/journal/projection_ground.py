@@ -42,7 +42,7 @@ class ReadModel:
         self.fails: Callable[[Any], bool] = lambda event: False
 
     def connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=0.2)
+        connection = sqlite3.connect(self.path, timeout=60)
         connection.execute("CREATE TABLE IF NOT EXISTS seen (id TEXT, number INTEGER, record INTEGER, turn INTEGER)")
         connection.commit()
         return connection

@@ -1,20 +1,27 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.unit.journal.ground import TOPIC, Ground, appended, deleted, purged
 
-from headwater.core.errors import Damaged, Differs, LogGap
+from headwater.core.errors import Damaged, Differs, LogGap, Unavailable
 from headwater.journal.base import JournalBases
 from headwater.journal.base_copy import restore_base
 from headwater.journal.change import PartitionChange
-from headwater.journal.digest import digest
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.digest import digest, ring_digest
+from headwater.journal.discovery import JournalTopic, snapshots_of
+from headwater.journal.event import Payload, PayloadKind
+from headwater.journal.head import record_id
 from headwater.journal.rebuild import check_rebuild, request_rebuild
+from headwater.journal.snapshot_wire import JournalLife, save_record
+from headwater.journal.store import RingStore
 from headwater.journal.store_address import StoreAddress, open_store
 from headwater.journal.verify import TopicVerification, verify_topic, write_bases
 from headwater.log.record import Bounds
+
+SNAPSHOTS = f"snapshot-{TOPIC}"
 
 
 class BaseGround:
@@ -43,6 +50,28 @@ class BaseGround:
 
     def verify(self) -> TopicVerification:
         return verify_topic(self.ground.log, self.ground.store, self.topic, address=self.ground.address, bases=self.bases)
+
+    def save(self, seq_nr: int) -> None:
+        """Save a snapshot of journal a."""
+        life = JournalLife(self.topic.generation, record_id(self.topic.generation, 0, 0), self.ground.log.bounds(TOPIC, 0).end)
+        self.ground.append(save_record("a", seq_nr, Payload(PayloadKind.JSON, b"{}"), life), topic=SNAPSHOTS)
+
+    def rings(self) -> RingStore:
+        topic = snapshots_of(self.ground.log, self.topic)
+        assert topic is not None
+        copy = self.ground.store.snapshots(SNAPSHOTS, 0, topic.generation)
+        assert copy is not None
+        return copy
+
+    def ring_digest(self) -> str:
+        with self.rings().view() as view:
+            return ring_digest(view)
+
+    def lose_store(self) -> None:
+        self.ground.store.close()
+        assert self.ground.address.folder is not None
+        shutil.rmtree(self.ground.address.folder)
+        self.ground.store = open_store(self.ground.address, clock=self.ground.clock)
 
     def digest(self) -> str:
         copy = self.ground.store.partition(TOPIC, 0, self.topic.generation)
@@ -176,3 +205,98 @@ def test_a_dry_run_and_a_copy_that_differs_write_nothing(based: BaseGround) -> N
         based.write()
     assert based.bases.note(based.topic, 0) is None
     assert not list((based.bases.folder / TOPIC).glob("tmp-*"))
+
+
+@pytest.fixture
+def snapped(based: BaseGround) -> BaseGround:
+    """With a snapshot in the base, one behind it, and a log that has forgotten the first one."""
+    based.ground.log.create_topic(SNAPSHOTS, part="journal")
+    based.save(1)
+    based.save(2)
+    based.replicate()
+    based.write()
+    based.save(3)
+    based.ground.append(appended("a", 4))
+    based.replicate()
+    based.ground.log.delete_before(SNAPSHOTS, 0, 2, part="journal")
+    return based
+
+
+@pytest.mark.parametrize("journals", [False, True], ids=["log of snapshots deleted", "both logs deleted"])
+def test_snapshots_that_the_log_has_deleted_come_from_the_base(snapped: BaseGround, journals: bool) -> None:
+    if journals:
+        snapped.forget(5)
+    before, rings = snapped.digest(), snapped.ring_digest()
+    assert [one.snapshots for one in snapped.verify().partitions] == [3]
+    snapped.lose_store()
+    request_rebuild(snapped.ground.log, snapped.topic, bases=snapped.bases)
+    with pytest.raises(Unavailable, match="made anew"):
+        snapped.verify()
+    snapped.replicate()
+    assert (snapped.digest(), snapped.ring_digest()) == (before, rings)
+    assert [(one.snapshots, one.difference) for one in snapped.verify().partitions] == [(3, "")]
+
+
+def test_a_changed_ring_of_which_the_log_is_deleted_is_found(snapped: BaseGround) -> None:
+    import apsw
+
+    connection = apsw.Connection(str(Path(snapped.ground.address.folder or "") / TOPIC / "0.db"))
+    connection.execute("update snapshot set payload = x'31' where seq_nr = 1")
+    connection.close()
+    assert "slot 0" in snapped.verify().partitions[0].difference
+    with pytest.raises(Differs):
+        snapped.write()
+
+
+def test_a_base_is_written_from_the_snapshots_of_the_one_before(snapped: BaseGround) -> None:
+    snapped.write()
+    snapped.ground.log.delete_before(SNAPSHOTS, 0, 3, part="journal")
+    rings = snapped.ring_digest()
+    snapped.lose_store()
+    request_rebuild(snapped.ground.log, snapped.topic, bases=snapped.bases)
+    snapped.replicate()
+    assert snapped.ring_digest() == rings
+
+
+def test_rings_older_than_their_base_are_told(snapped: BaseGround) -> None:
+    snapped.write()
+    rings = snapped.rings()
+    snapped.ground.log.delete_before(SNAPSHOTS, 0, 3, part="journal")
+    with open_store(StoreAddress(folder=snapped.ground.data / "older")) as other:
+        older = other.snapshots(SNAPSHOTS, 0, rings.generation)
+        assert older is not None
+        older.clear(1)
+        with older.view() as view:
+            rings.restore(view)  # as a backup does
+    with pytest.raises(LogGap):
+        snapped.verify()
+
+
+def test_a_base_takes_snapshots_from_the_store_that_nothing_else_has(snapped: BaseGround) -> None:
+    for path in (snapped.bases.folder / TOPIC).glob("0*"):
+        path.unlink()
+    rings = snapped.ring_digest()
+    assert [one.snapshots for one in snapped.verify().partitions] == [0]  # there is nothing to compare them with
+    snapped.write()
+    assert [one.snapshots for one in snapped.verify().partitions] == [3]
+    snapped.lose_store()
+    request_rebuild(snapped.ground.log, snapped.topic, bases=snapped.bases)
+    snapped.replicate()
+    assert snapped.ring_digest() == rings
+
+
+def test_a_base_of_snapshots_that_is_newer_than_their_log_is_refused(snapped: BaseGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapped.ground.log, "bounds", lambda topic, partition: Bounds(1, 1 if topic == SNAPSHOTS else 9))
+    topic = snapshots_of(snapped.ground.log, snapped.topic)
+    assert topic is not None
+    with pytest.raises(Differs, match="older than the base"):
+        snapped.bases.of_snapshots(snapped.ground.log, topic, 0)
+
+
+def test_a_lost_copy_of_a_log_that_was_deleted_is_not_equal(based: BaseGround) -> None:
+    based.write()
+    based.forget(5)
+    based.lose_store()
+    for call in (based.verify, based.write):
+        with pytest.raises(LogGap, match="begins at offset 5"):
+            call()

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from tests.unit.journal.ground import TOPIC, Ground
 
+from headwater.journal.cipher_control import CipherControl, Erasure
 from headwater.journal.control import ControlLog, PartitionControl, Quarantine, Rebuild, Replay, decision_of, make_control_topic
+from headwater.journal.projection_records import ProjectionLog, ProjectionProgress, ProjectionTaken
 from headwater.log.record import Record
 
 
@@ -74,3 +77,34 @@ def test_a_control_topic_that_is_deleted_or_created_again_is_read_anew(ground: G
     control.append(quarantine(8))
     control.look()
     assert control.partition("g", 0).quarantined == (8,)
+
+
+def test_many_records_of_projections_keep_nobody_from_decisions(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read as columns; each reader gets its own, in their order, and knows where it has come to."""
+    monkeypatch.setattr("headwater.journal.control._MANY", 20)
+    control, projections, cipher = ControlLog(ground.log, TOPIC), ProjectionLog(ground.log, TOPIC), CipherControl(ground.log, TOPIC)
+    erased = [Erasure(generation="g", partition=0, id=f"j{number}") for number in range(3)]
+    for number in range(3):
+        control.append(quarantine(number))
+        cipher.append(erased[number])
+        ground.log.append(control.name, 0, [Record(None, b"{}")], part="journal")
+        taken = ProjectionTaken(name="p", generation="g", partition=0)
+        (epoch,) = projections.append([taken])
+        place = [ProjectionProgress(name="p", generation="g", partition=0, epoch=epoch, place=f"{number}.{at}") for at in range(50)]
+        projections.append(place)
+        readers: list[ControlLog | ProjectionLog] = [control, ControlLog(ground.log, TOPIC), projections, ProjectionLog(ground.log, TOPIC)]
+        for reader in readers:  # from where it was, and from the beginning
+            assert reader.look()
+            assert not reader.look()
+        assert control.partition("g", 0).quarantined == tuple(range(number + 1))
+        assert projections.report("p").partition(0).place == f"{number}.49"
+        assert projections.end == ground.log.bounds(control.name, 0).end == cipher_end(cipher)
+        assert [one.decision.offset for one in control.audit() if isinstance(one.decision, Quarantine)] == list(range(number + 1))
+    again = CipherControl(ground.log, TOPIC)
+    assert [erasure for _, erasure in again.look()] == erased
+    assert again.look() == []
+
+
+def cipher_end(cipher: CipherControl) -> int:
+    cipher.look()
+    return cipher.end

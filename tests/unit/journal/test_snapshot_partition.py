@@ -64,6 +64,77 @@ def ground(tmp_path: Path) -> Iterator[SnapshotGround]:
     made.close()
 
 
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_snapshot_of_events_that_an_older_log_lacks_is_told(ground: SnapshotGround, copied: bool, goes_on: bool) -> None:
+    ground.append("a", 1, 2)
+    ground.save("a", 2)
+    living = ground.snapshots.living("a")
+    assert living is not None
+    lost = msgspec.structs.replace(living, life=msgspec.structs.replace(living.life, at=9))
+    ground.snapshots.save("a", 5, Payload(PayloadKind.JSON, b"5"), lost, ("host", "1.0"))  # as the log held it before
+    if goes_on:
+        ground.append("a", 3)
+    if copied:
+        ground.copy()
+        ground.copy_snapshots()
+    with pytest.raises(Differs, match="is of event 5, saved when") as failed:
+        ground.snapshots.load("a", ALL)
+    assert f"--min-seq-nr {4 if goes_on else 3}" in failed.value.hint
+    older = ground.snapshots.load("a", SnapshotCriteria(max_seq_nr=4))
+    assert older is not None
+    assert older.seq_nr == 2
+    assert ground.numbers_of("a") == [5, 2]
+    ground.snapshots.delete("a", SnapshotCriteria(min_seq_nr=3), living.life, ("host", "1.0"))
+    newest = ground.snapshots.load("a", ALL)
+    assert newest is not None
+    assert newest.seq_nr == 2
+
+
+def test_a_topic_of_snapshots_that_is_gone_is_told(ground: SnapshotGround) -> None:
+    ground.append("a", 1, 2)
+    assert ground.snapshots.load("a", ALL) is None  # none was saved yet
+    ground.save("a", 2)
+    ground.copy()
+    ground.copy_snapshots()
+    ground.log.delete_topic(NAME, part=PART)
+    again = ground.opened_snapshots()
+    for call in (again.load, again.find):
+        with pytest.raises(Differs, match=r"has copied .* up to offset 0"):
+            call("a", ALL)
+    living = again.living("a")
+    assert living is not None
+    again.save("a", 2, Payload(PayloadKind.JSON, b"2"), living, ("host", "1.0"))
+    newest = again.load("a", ALL)
+    assert newest is not None
+    assert newest.payload == Payload(PayloadKind.JSON, b"2")
+
+
+def test_snapshots_of_an_earlier_topic_of_journals_do_not_count_as_gone(ground: SnapshotGround) -> None:
+    ground.append("a", 1)
+    ground.save("a", 1)
+    ground.copy()
+    ground.copy_snapshots()
+    for name in (NAME, TOPIC):
+        ground.log.delete_topic(name, part=PART)
+    ground.topic = ground.log.create_topic(TOPIC, part=PART)
+    ground.partition = ground.opened()
+    ground.append("a", 1)
+    assert ground.opened_snapshots().load("a", ALL) is None
+
+
+def test_a_snapshot_that_is_saved_while_one_is_loaded_is_no_older_log(ground: SnapshotGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground.append("a", 1)
+    before = ground.snapshots.living("a")
+    ground.append("a", 2)
+    ground.save("a", 2)
+    known, look_up = [before], ground.snapshots.living
+    monkeypatch.setattr(ground.snapshots, "living", lambda id: known.pop() if known else look_up(id))
+    newest = ground.snapshots.load("a", ALL)
+    assert newest is not None
+    assert newest.seq_nr == 2
+
+
 def test_a_save_is_seen_at_once_whatever_is_copied(ground: SnapshotGround) -> None:
     assert ground.snapshots.load("a", ALL) is None
     assert ground.numbers_of("a") == []

@@ -29,7 +29,7 @@ class Doubling(CommitThread[tuple[int, "asyncio.Future[int]"]]):
         waiting = self._queue[:3]
         del self._queue[:3]
         self.entered.release()
-        assert self.go.acquire(timeout=30)
+        assert self.go.acquire(timeout=60)
         self.commits.append([number for number, _ in waiting])
         self._tell(lambda: [future.set_result(2 * number) for number, future in waiting])  # type: ignore[func-returns-value, arg-type]
 

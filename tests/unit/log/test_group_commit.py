@@ -33,7 +33,7 @@ class Slow:
 
     def __call__(self, records: Sequence[Record]) -> Sequence[int]:
         self.entered.release()
-        assert self.go.acquire(timeout=30)
+        assert self.go.acquire(timeout=60)
         if self.error:
             raise self.error
         first = sum(map(len, self.batches))
@@ -72,7 +72,7 @@ async def test_one_callers_bad_input_is_not_the_others_fault(tmp_path: Path) -> 
         held = threading.Event()
 
         def append(records: Sequence[Record]) -> Sequence[int]:
-            held.wait(30)
+            held.wait(60)
             return log.append("t", 0, records)
 
         appender = Appender(append)
@@ -90,7 +90,7 @@ async def test_what_is_no_record_is_told_to_its_caller_alone(tmp_path: Path, wro
         log.create_topic("t")
         appender = Appender(lambda records: log.append("t", 0, records))
         waiting = [appender.append(records) for records in ([record("a")], [record("b")], wrong, [record("c")])]
-        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
         assert [isinstance(one, BadInput) for one in outcomes] == [False, False, True, False]
         assert [one.value for one in log.read("t", 0, 0)] == [b"a", b"b", b"c"]
         await appender.aclose()
@@ -216,7 +216,7 @@ async def test_in_order_a_failed_batch_fails_everything_behind_it(error: Excepti
     with pytest.raises(type(error)):
         await under_way
     slow.error = None
-    outcomes = await asyncio.wait_for(asyncio.gather(*queued, return_exceptions=True), 30)
+    outcomes = await asyncio.wait_for(asyncio.gather(*queued, return_exceptions=True), 60)
     assert [type(outcome) for outcome in outcomes] == [behind] * 3
     assert appender.failure is error
     with pytest.raises(behind):
@@ -279,7 +279,7 @@ async def test_an_append_inline_goes_ahead_of_nobody_and_wakes_no_thread() -> No
     assert inline == [b"yes", b"no"]
     waiting = appender.append([record("queued")])
     assert appender.append_inline([record("behind it")]) is None
-    assert await asyncio.to_thread(slow.entered.acquire, timeout=30)
+    assert await asyncio.to_thread(slow.entered.acquire, timeout=60)
     assert appender.append_inline([record("under way")]) is None, "what is being synced comes first"
     slow.go.release()
     await waiting

@@ -270,7 +270,8 @@ def lines_of_operations() -> list[tuple[Path, str]]:
 
 def places(operation: Operation[Any, Any]) -> list[str]:
     """Where an operation of pipelines is written: as a constant of the table, a function, or a word in quotes."""
-    written = re.compile(rf"^{operation.name.upper()}\b|def {operation.name}\(|['\"]{operation.name}['\"]")
+    table = rf"^{operation.name.upper()}\b|\b(?:ask|operations|pipeline)\.{operation.name.upper()}\b"
+    written = re.compile(rf"{table}|def {operation.name}\(|['\"]{operation.name}['\"]")
     found = [(path, line) for path, line in lines_of_operations() if operation.name in line.lower() and written.search(line)]
     audit = r"_entry\(|note\(|_audited\(|case \""  # words of the audit are data
     kept = [(path, line) for path, line in found if not re.search(audit, line)]

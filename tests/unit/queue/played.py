@@ -205,7 +205,8 @@ class Played:
             cycle = target is not None and (new.own or new.insertion >= target.update)
             if cycle and target is not None:
                 before = self.model.waiters(target.number)
-                cycle = bool({self.numbers[number] for number in before if number in self.numbers}.intersection(new.after))
+                given = frozenset(number for number, id in self.numbers.items() if id in new.after)
+                cycle = not before.isdisjoint(self.model.heirs(given))
             assert refused == cycle
         return not refused
 
@@ -343,6 +344,7 @@ def _model_row(key: bytes, data: bytes, priority: int, insertion: int, process: 
     dates = {"insertion": insertion, "process": process, "expiration": expiration, "update": insertion}
     row = ModelRow(key=key, data=data, priority=priority, **dates)
     row.lane, row.after, row.after_dead, row.tried = lane, frozenset(), "", False
+    row.absorbed = ()
     return row
 
 

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from tests.unit.queue.conftest import TABLE, OpenQueue
+from tests.unit.queue.conftest import TABLE, FailingAppends, OpenQueue
 from tests.unit.queue.played import Played
 
-from headwater.core.errors import Damaged
+from headwater.core.errors import Damaged, OutcomeUnknown
 from headwater.core.period import Period
 from headwater.core.units import Duration, Size
 from headwater.queue import carry
@@ -278,3 +279,19 @@ async def test_a_log_that_only_seems_too_long_is_carried_once_until_it_is_far_lo
         await queue.put([NewRow(key=b"more %d" % number, data=b"x" * 1000, form=1, delay=1_000_000)])
         await idle(queue)
     assert begun + 280 < fold.sequence < begun + 300, "it was carried again"
+
+
+async def test_a_mark_waits_for_what_it_counts_on(opened: OpenQueue, region: Region) -> None:
+    """A record that moves a row fails, and a mark comes before the loop hears of that: the old home of the row must stay."""
+    queue = await opened()
+    await queue.put([NewRow(key=b"a", data=b"1")])
+    FailingAppends(region, OutcomeUnknown("The disk failed.", hint="Try again."), arrives=False)
+    merging = asyncio.ensure_future(queue.put([NewRow(key=b"a", data=b"2")]))
+    appender = cast(Any, region)._writer._appender
+    while appender.failure is None:  # without a turn of the loop
+        threading.Event().wait(0.001)
+    await queue.mark()
+    with pytest.raises(OutcomeUnknown):
+        await merging
+    assert [row.data for row in await queue.rows()] == [b"1"]
+    assert [row.data for row in await (await opened()).rows()] == [b"1"]

@@ -266,6 +266,24 @@ async def test_those_that_wait_for_a_follow_up_wait_for_the_row_that_takes_it_up
     assert {row.id for row in await queue.rows(state="due")} == {b, z}
 
 
+async def test_a_row_put_after_a_follow_up_that_was_taken_up_waits_for_the_row_that_has_done_so(opened: OpenQueue) -> None:
+    queue = await opened()
+    a = await put(queue, "a")
+    [claimed] = (await queue.claim()).claims
+    follow = await put(queue, "a", data=b"2")
+    assert await queue.fail([FailedClaim(claimed.token, "why", 60_000)]) == []
+    await put(queue, "b", [follow])
+    assert await held(queue) == {"b": (a,)}
+    with pytest.raises(BadInput, match="'a' waits for 'a'"):
+        await put(queue, "a", [follow])
+    queue = await opened()
+    assert await held(queue) == {"b": (a,)}
+    await queue.run(b"a")
+    assert await run(queue) == ["a"]
+    await put(queue, "c", [follow])
+    assert await run(queue) == ["b", "c"]
+
+
 async def test_a_retried_row_that_merges_does_not_wait_for_those_that_wait_for_it(opened: OpenQueue) -> None:
     queue = await opened()
     x = await put(queue, "k")

@@ -164,7 +164,7 @@ async def test_a_rate_goes_on_after_the_date_was_set_back(opened: OpenQueue, clo
     assert (await queue.claim(4)).claims == []
     claim = asyncio.ensure_future(queue.claim(4, wait=20_000))
     await clock.run(2)
-    assert len((await asyncio.wait_for(claim, 30)).claims) == 2
+    assert len((await asyncio.wait_for(claim, 60)).claims) == 2
 
 
 async def test_a_listener_of_a_queue_with_a_rate_wakes_nobody(opened: OpenQueue, clock: ManualClock) -> None:
@@ -228,7 +228,8 @@ async def test_an_idle_queue_needs_no_record_of_an_answer_that_is_over(opened: O
     await queue.put([NewRow(key=b"a")], idempotency="once")
     await queue.cancel(b"a")
     assert queue.statistics().log_records == 2
-    await clock.run(86_400 + 11)
+    clock.jump(86_400)  # not second by second
+    await clock.run(11)
     assert queue.statistics().log_records == 0
 
 

@@ -78,7 +78,7 @@ class Harness:
             "http_version": "1.1",
             "root_path": "",
         }
-        self.runner.run(asyncio.wait_for((app or self.app)(scope, receive, send), 30))
+        self.runner.run(asyncio.wait_for((app or self.app)(scope, receive, send), 60))
         content = b"".join(message.get("body", b"") for message in sent)
         return sent[0]["status"], dict(sent[0]["headers"]), content
 

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from headwater import parts
 from headwater.server.caller import FORWARDED, is_job, origin_of
 from headwater.server.connection import CONNECTION
 from headwater.server.forward import Forwarding
+from headwater.server.route import Route
+from headwater.server.team import Team
 
 pytestmark = pytest.mark.anyio
 
@@ -64,10 +67,13 @@ async def test_a_worker_tells_the_owner_where_a_request_came_from(tmp_path: Path
     received: list[bool] = []
     sent: list[Any] = []
     scope = over(None, [(b"prefer", b"respond-async"), (FORWARDED, b"forged")], ("192.0.2.7", 4711))
-    scope |= {"method": "POST", "raw_path": b"/x", "query_string": b""}
-    async with await asyncio.start_unix_server(owner, tmp_path / "owner.sock"):
+    scope |= {"method": "GET", "raw_path": b"/pipelines", "query_string": b""}
+    team = Team(tmp_path, slot=1, size=2)
+    team.folder.mkdir()
+    routes = [Route(operation, None) for operation in parts.operations()]  # type: ignore[arg-type]
+    async with await asyncio.start_unix_server(owner, team.socket(0)):
         admitting = SimpleNamespace(admits=lambda scope, receive: True)
-        forwarding = Forwarding(admitting, [], owner=tmp_path / "owner.sock", max_body=100)  # type: ignore[arg-type]
+        forwarding = Forwarding(admitting, routes, team=team, backend=None, max_body=100)  # type: ignore[arg-type]
         await forwarding(scope, receive, send)
         forwarding.close()
     assert sent[0]["status"] == 204

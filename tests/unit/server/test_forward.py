@@ -16,13 +16,15 @@ from headwater.client.http_protocol import Exchange
 from headwater.core.errors import HeadwaterError
 from headwater.core.metrics import HttpMetrics
 from headwater.core.settings import ServerSettings
-from headwater.server import forward
+from headwater.core.unix_socket import listen_unix
+from headwater.documents.homes import PartitionHomes
+from headwater.server import pass_on
 from headwater.server.connections import Connections, Limits
 from headwater.server.forward import Forwarding
 from headwater.server.http_server import HttpServer
 from headwater.server.problem import problem_answer
 from headwater.server.route import Route
-from headwater.server.unix_socket import listen_unix
+from headwater.server.team import Team
 
 pytestmark = pytest.mark.anyio
 OWNED = "/pipelines/{pipeline}"
@@ -77,15 +79,34 @@ class Here:
         await problem_answer(error, "id")(scope, receive, send)
 
 
+class Backend:
+    """The parts of this worker: which of two workers performs an operation on documents is told by a name."""
+
+    homes: PartitionHomes | None = PartitionHomes({}, lambda partition: partition)
+
+    def performer(self, part: str) -> Any:
+        return self
+
+    async def opened(self) -> Any:
+        return self
+
+    topic = "t"
+
+    def partition_of(self, uri: str) -> int:
+        return 0 if uri.startswith("there") else 1
+
+
 @asynccontextmanager
 async def forwarding(folder: Path, owner: Owner | None, *, max_body: int = 1000, here: Here | None = None) -> AsyncIterator[Forwarding]:
-    made = Forwarding(here or Here(), ROUTES, owner=folder / "owner.sock", max_body=max_body)  # type: ignore[arg-type]
+    team = Team(folder, slot=1, size=2)
+    team.folder.mkdir(exist_ok=True)
+    made = Forwarding(here or Here(), ROUTES, team=team, backend=Backend(), max_body=max_body)  # type: ignore[arg-type]
     if owner is None:
         yield made
         return
     limits = Limits.of(ServerSettings(), descriptors=100)
     server = HttpServer(owner, connections=Connections(limits, HttpMetrics()), ids=lambda: "id", grace=1)
-    sock = listen_unix(folder, "owner.sock")
+    sock = listen_unix(team.folder, team.socket(0).name)
     assert sock is not None
     serving = asyncio.create_task(server.serve([sock]))
     await server.listening.wait()
@@ -137,6 +158,16 @@ async def test_only_what_the_owner_does_goes_there(tmp_path: Path) -> None:
         assert await Client("POST", "/log/t/0/compact", headers=asynchronous).ask(app) == (200, b"owner")
 
 
+async def test_what_one_worker_does_by_what_it_is_about_goes_to_that_one(tmp_path: Path) -> None:
+    owner = Owner()
+    async with forwarding(tmp_path, owner) as app:
+        for method, path in [("GET", "indexes/{}~"), ("POST", "indexes/{}"), ("DELETE", "indexes/{}~/i"), ("PUT", "views/{}~")]:
+            assert await Client(method, "/hyper-storage/" + path.format("there")).ask(app) == (200, b"owner")
+            assert await Client(method, "/hyper-storage/" + path.format("here")).ask(app) == (200, b"here")
+        for method, path in [("GET", "content/there"), ("PUT", "content/there"), ("GET", "feed/there"), ("GET", "views/there~")]:
+            assert await Client(method, "/hyper-storage/" + path).ask(app) == (200, b"here"), "any worker does this"
+
+
 async def test_the_request_and_the_answer_travel_whole(tmp_path: Path) -> None:
     owner = Owner()
     owner.status, owner.chunks = 404, [b"one", b"two" * 50_000]
@@ -180,7 +211,7 @@ async def test_an_answer_may_take_as_long_as_the_owner_needs(tmp_path: Path, mon
     """A claim may wait for days, and a verification of a sink for hours."""
     given: list[float | None] = []
     monkeypatch.setattr(
-        forward,
+        pass_on,
         "Exchange",
         lambda loop, *, patience, streamed: given.append(patience) or Exchange(loop, patience=patience, streamed=streamed),
     )
@@ -212,7 +243,8 @@ async def test_an_owner_that_dies_under_a_change_leaves_its_outcome_unknown(meth
         await reader.readuntil(b"\r\n\r\n")
         writer.close()
 
-    server = await asyncio.start_unix_server(dying, tmp_path / "owner.sock")
+    (tmp_path / "workers").mkdir()
+    server = await asyncio.start_unix_server(dying, tmp_path / "workers" / "0.sock")
     async with forwarding(tmp_path, None) as app:
         status, body = await Client(method, "/log/t/0/compact", headers=[(b"prefer", b"respond-async")]).ask(app)
         assert (status, code(body)) == (503, expected)

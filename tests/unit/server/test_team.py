@@ -12,10 +12,10 @@ import pytest
 from headwater.core.errors import Unavailable
 from headwater.core.metrics import HttpMetrics, Metrics
 from headwater.core.settings import ServerSettings
+from headwater.core.unix_socket import listen_unix
 from headwater.server.connections import Connections, Limits
 from headwater.server.http_server import HttpServer
 from headwater.server.team import FOLDER, Team
-from headwater.server.unix_socket import listen_unix
 
 pytestmark = pytest.mark.anyio
 

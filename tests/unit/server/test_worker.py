@@ -93,7 +93,7 @@ async def test_a_part_that_cannot_be_opened_ends_the_start_and_is_closed(
 async def test_of_two_workers_the_first_runs_the_part_and_the_other_forwards(tmp_path: Path, performers: list[ToyPerformer]) -> None:
     (tmp_path / FOLDER).mkdir()
     async with running(tmp_path, Team(tmp_path, slot=0, size=2)), running(tmp_path, Team(tmp_path, slot=1, size=2)) as other:
-        async with httpx2.AsyncClient(base_url=other, trust_env=False, timeout=30) as http:
+        async with httpx2.AsyncClient(base_url=other, trust_env=False, timeout=120) as http:
             assert (await http.get("/toy/3")).json() == {"numbers": [3, 2, 1]}
             assert (await http.get("/toy/2/follow")).text == "retry: 1000\n\ndata: 2\n\ndata: 1\n\n"
             assert (await http.get("/toy/x")).status_code == 400
@@ -111,7 +111,7 @@ async def test_a_request_of_the_largest_head_is_forwarded(tmp_path: Path) -> Non
     async with running(tmp_path, Team(tmp_path, slot=0, size=2), server) as one:
         async with running(tmp_path, Team(tmp_path, slot=1, size=2), server) as other:
             found = []
-            async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
+            async with httpx2.AsyncClient(trust_env=False, timeout=120) as http:
                 for address in (one, other):
                     found.append(
                         [(await http.get(f"{address}/toy/3", headers={"x": "x" * size})).status_code for size in range(600, 900, 10)]
@@ -137,7 +137,7 @@ async def test_the_clients_of_a_worker_count_as_their_own_addresses_and_not_as_o
 async def test_a_request_that_cannot_be_forwarded_is_counted(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     async with running(tmp_path, Team(tmp_path, slot=1, size=2)) as alone:
-        async with httpx2.AsyncClient(base_url=alone, trust_env=False, timeout=30) as http:
+        async with httpx2.AsyncClient(base_url=alone, trust_env=False, timeout=120) as http:
             await http.get("/toy/3")
             text = (await http.get("/metrics")).text
     assert 'headwater_http_request_seconds_count{method="GET",route="/toy/{start}",status="503"} 1.0' in text
@@ -146,7 +146,7 @@ async def test_a_request_that_cannot_be_forwarded_is_counted(tmp_path: Path) -> 
 async def test_without_its_owner_a_request_is_answered_that_it_is_away(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     async with running(tmp_path, Team(tmp_path, slot=1, size=2)) as alone:
-        async with httpx2.AsyncClient(base_url=alone, trust_env=False, timeout=30) as http:
+        async with httpx2.AsyncClient(base_url=alone, trust_env=False, timeout=120) as http:
             answer = await http.get("/toy/3")
             assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
             assert (await http.get("/healthz")).status_code == 200

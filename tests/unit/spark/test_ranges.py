@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COUNTS = pa.schema([("records", pa.int64())])
 HALVES = [Range("orders", 0, 0, 500), Range("orders", 0, 500, 1000), Range("orders", 1, 0, 1000)]
-GIVE_UP = 60
+GIVE_UP = 240
 
 
 @settings(deadline=None)

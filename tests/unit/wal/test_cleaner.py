@@ -37,6 +37,20 @@ async def test_the_first_pass_comes_at_once_and_no_failure_stops_the_others() ->
     assert seen == [2, 3, 4] * 2
 
 
+async def test_the_first_pass_may_come_after_a_period() -> None:
+    clock, seen = ManualClock(), list[int]()
+
+    async def clean(region: int) -> None:
+        seen.append(region)
+
+    cleaner = Cleaner(lambda: [1], clean, period=Duration(60_000), timers=Timers(clock), clock=clock, random=Random(3), at_once=False)
+    await clock.run(53.9)
+    assert seen == []
+    await clock.run(12.2)
+    assert seen == [1]
+    await cleaner.stop()
+
+
 async def test_stopping_waits_for_a_clean_under_way() -> None:
     clock, go_on, done = ManualClock(), asyncio.Event(), list[int]()
 

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from tests.unit.wal.conftest import TOPICS, OpenRegion
 
-from headwater.core.errors import BadInput, Damaged
+from headwater.core.errors import BadInput, Damaged, OffsetGone, RegionNotFound
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.wal.bounds import SequenceRange
 from headwater.wal.entries import EntryPlaces, EntryReader, LatePlaces, late_region_places, late_table_places, region_places, table_places
 from headwater.wal.layout import RecordKind, encode_key, encode_payloads
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import PART
 from headwater.wal.table_meta import TableMeta
@@ -153,3 +154,27 @@ async def test_what_is_read_is_decided_at_the_call_and_computed_beside_the_loop(
         assert (found, reader.left) == (expected, 0)
     assert len(threads) == 2
     assert loop not in threads
+
+
+@pytest.mark.parametrize("again", [0, 3, 60], ids=["deleted", "shorter", "longer"])
+async def test_a_reader_gives_nothing_of_a_region_that_was_made_anew(opened: OpenRegion, log: EmbeddedLog, again: int) -> None:
+    """The records of the new one have the same tables, sequences and offsets."""
+    region = await opened()
+    for _ in range(20):
+        await region.write(1, [b"old"])
+    begun, late = [region.scan(batch=5), region.read(1, batch=5)], region.scan(batch=5)
+    for reader in begun:
+        assert {entry.payload for entry in await reader.next_batch()} == {b"old"}
+    await region.close()
+    log.delete_topic(TOPICS.data, part=PART)
+    log.delete_topic(TOPICS.meta, part=PART)
+    if again:
+        create_region(log, TOPICS)
+        made = await opened()
+        for _ in range(again):
+            await made.write(1, [b"new"])
+        assert {entry.payload async for entry in made.read(1)} == {b"new"}
+    error = pytest.raises(OffsetGone, match="deleted and created again") if again else pytest.raises(RegionNotFound, match="was deleted")
+    for reader in (*begun, late, *begun):
+        with error:
+            await reader.next_batch()

@@ -90,12 +90,12 @@ async def test_callers_at_the_same_time_open_a_region_once_and_a_slow_one_blocks
 
     def slow() -> Ownership:
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return owners()
 
     wal._owners = slow
     first, second = asyncio.create_task(wal.open(1)), asyncio.create_task(wal.open(1))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, 60)
     wal._owners = owners
     assert await wal.write(2, 1, [b"x"]) == 1
     second.cancel()  # a caller that gives up leaves the opening to the others
@@ -145,6 +145,43 @@ async def test_another_owner_is_named_and_a_taken_region_is_given_up(make: Make)
         await mine.write(7, 1, [b"b"])
     assert refused.value.address == "http://127.0.0.1:9"
     assert await other.write(7, 1, [b"c"]) == 2
+
+
+@pytest.mark.parametrize("finds", ["look", "snapshot", "clean"])
+@pytest.mark.parametrize("lives", [True, False])
+async def test_the_next_write_is_fenced_whoever_has_found_out_before_it(make: Make, finds: str, lives: bool) -> None:
+    """A writer that is told nothing would go on as if nobody had written meanwhile."""
+    mine, other = make(), make()
+    region = await mine.open(7, create=True)
+    await mine.write(7, 1, [b"a"])
+    await (await other.open(7, take_over=True)).write(1, [b"b"])
+    if finds == "look":
+        assert await mine.owned(7) is None
+    elif finds == "snapshot":
+        region.observer.dropped()
+    else:
+        with pytest.raises(Fenced):
+            await mine.clean_open(7)
+    await until(lambda: mine.opened(7) is None)
+    if not lives:
+        await other.close(7)
+    with pytest.raises(Fenced, match="wal/7 was taken over"):
+        await mine.write(7, 1, [b"c"])
+    if lives:
+        with pytest.raises(NotOwner):
+            await mine.write(7, 1, [b"c"])
+    else:
+        assert await mine.write(7, 1, [b"c"]) == 3
+
+
+async def test_who_opens_a_region_again_is_not_told_of_what_was_before(make: Make) -> None:
+    mine, other = make(), make()
+    await mine.open(7, create=True)
+    await other.open(7, take_over=True)
+    assert await mine.owned(7) is None
+    await other.close(7)
+    await mine.open(7)
+    assert await mine.write(7, 1, [b"a"]) == 1
 
 
 async def test_a_topic_whose_records_go_by_themselves_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +267,7 @@ async def test_the_cleaner_comes_at_once_and_after_each_period(make: Make) -> No
     wal.start_cleaning()
     wal.start_cleaning()
     for passed in (1, 2, 3):
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(done.wait(), 60)
         done.clear()
         assert cleaned == [1, 2] * passed
         while len(wal._timers) < 3:  # two of the snapshots, and the cleaner's own
@@ -301,7 +338,7 @@ class Held:
 
     def append(self, records: Any) -> Any:
         self.began.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
         return self._writer.append(records)
 
     def __getattr__(self, name: str) -> Any:
@@ -322,7 +359,7 @@ async def test_who_gives_up_closing_leaves_no_region_that_nobody_can_own(make: M
     region = await wal.open(7, create=True)
     held = Held(region)
     write = asyncio.create_task(wal.write(7, 1, [b"a"]))
-    await asyncio.to_thread(held.began.wait, 10)
+    await asyncio.to_thread(held.began.wait, 60)
     closing = {"close": lambda: wal.close(7), "delete": lambda: wal.delete(7), "aclose": wal.aclose}[how]
     await given_up(closing(), when=lambda: wal.opened(7) is None)
     held.go.set()
@@ -343,7 +380,7 @@ async def test_who_gives_up_a_fenced_write_leaves_no_region_that_nobody_can_own(
     release, slow = region._owned.release, threading.Event()
 
     def later() -> None:
-        assert slow.wait(10)
+        assert slow.wait(60)
         release()
 
     region._owned.release = later  # type: ignore[method-assign]
@@ -432,7 +469,7 @@ async def test_the_cleaner_opens_no_region_that_its_user_has_closed(make: Make) 
 
     def slow() -> Any:
         cleaned.append(1)
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         return clean()
 
     first._clean = slow  # type: ignore[method-assign]
@@ -441,7 +478,7 @@ async def test_the_cleaner_opens_no_region_that_its_user_has_closed(make: Make) 
     await wal.close(2)
     now = wal.cleaned
     goes_on.set()
-    await asyncio.wait_for(now.wait(), 10)
+    await asyncio.wait_for(now.wait(), 60)
     assert wal._cleaner is not None
     await wal._cleaner.stop()  # behind what it has begun
     assert wal.regions() == [1]

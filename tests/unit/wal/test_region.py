@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from tests.unit.wal.conftest import TOPICS, FailingOnce, OpenRegion
+from tests.until import until
 
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import (
@@ -178,6 +179,9 @@ async def test_a_drop_that_arrived_although_it_failed_is_not_moved_behind(opened
         def read_at(self, *what: Any) -> Any:
             assert self.go.wait(60)
             return log.read_at(*what)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(log, name)
 
     slow = Slow()
     region._log = slow  # type: ignore[assignment]
@@ -518,3 +522,31 @@ async def test_after_a_failure_an_append_does_nothing_until_the_region_is_ready(
     assert again is not None
     assert await again == "there"
     assert [entry.payload async for entry in region.read(1)] == [b"a", b"b", b"d"]
+
+
+async def test_a_snapshot_that_was_given_up_ends_before_the_next_one_begins(opened: OpenRegion) -> None:
+    """Two at a time mix their chunks, and each removes what the other has stored: a log that is cut then has no whole one."""
+    region, go, running, most = await opened(), threading.Event(), 0, 0
+    await region.write(1, [b"x"] * 10)
+    store = region._snapshots.store
+
+    def slow(values: Any, watermark: int) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        assert go.wait(60)
+        running -= 1
+        return store(values, watermark)
+
+    region._snapshots.store = slow  # type: ignore[method-assign]
+    given_up = asyncio.create_task(region.clean())
+    await until(lambda: running)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    others = [asyncio.create_task(region.snapshot()), asyncio.create_task(region.clean()), asyncio.create_task(region.close_gracefully())]
+    await settle()
+    go.set()
+    await asyncio.gather(*others, return_exceptions=True)
+    assert most == 1
+    assert len(region.snapshots) == 2

@@ -31,7 +31,7 @@ class SlowLog:
     def append(self, records: Sequence[Record], frees: bool) -> Sequence[int]:
         self.freeing.append(frees)
         self.entered.release()
-        assert self.go.acquire(timeout=30)
+        assert self.go.acquire(timeout=60)
         if self.error is not None:
             raise self.error
         if self.full and not frees:

@@ -118,3 +118,14 @@ async def test_a_snapshot_that_fails_is_not_tried_again_with_every_mark(opened: 
     await clock.run(60)
     await stored(region, 1)
     await policy.stop()
+
+
+async def test_a_mark_that_ends_while_its_region_is_closed_is_nothing_to_be_told(
+    opened: OpenRegion, caplog: pytest.LogCaptureFixture
+) -> None:
+    region = await opened()
+    policy = kept(region, ManualClock())
+    await region.close()
+    policy.dropped()
+    await policy.stop()
+    assert not caplog.records

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.wal.conftest import TOPICS, OpenRegion
 
+from headwater.core.errors import Cancelled
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.wal.why import pins_of, why
 
@@ -30,3 +31,14 @@ async def test_the_table_with_the_oldest_payload_pins_the_log(log: EmbeddedLog, 
     assert found.advice[1] == "Or copy its 2 live payloads to the end: `headwater wal move wal/7 9`."
     await region.move(9)
     assert why(log, TOPICS, region.look(pins_of)).table == 2
+
+
+async def test_it_ends_between_two_batches_where_nobody_waits(log: EmbeddedLog, opened: OpenRegion) -> None:
+    region = await opened()
+    await region.write(9, [b"one"])
+
+    def given_up() -> None:
+        raise Cancelled("Nobody waits for it any more.", hint="")
+
+    with pytest.raises(Cancelled):
+        why(log, TOPICS, region.look(pins_of), given_up)

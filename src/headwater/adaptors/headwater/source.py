@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import msgspec
@@ -32,7 +32,7 @@ READ_AGAIN = "Read it anew from its beginning with `headwater pipeline run FILE 
 
 
 class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
-    """One topic. A position is the next offset of each partition, with the epoch of its claim."""
+    """One topic. A position is that of each partition, as `TopicPartitionReader` has it."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         self.adaptor.check_read()
@@ -89,7 +89,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             return plan.identity == {"topic": topic.name, "generation": topic.generation}
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The records of a range of a partition. The position is the next offset and the epoch of the claim."""
+        """The records of a range of a partition."""
         number, end, chosen = part.spec["partition"], part.spec["end"], Namespaces(part.spec["chosen"])
         with opened(self.adaptor, read_only=True) as connection:
             topic = same_topic(connection, topic_of(self.adaptor.format, self.adaptor.topic), part.spec["generation"])
@@ -148,7 +148,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
         lent: LentMessages | None = None
         if self.adaptor.format == "message":
             lent = LentMessages(lambda: stored_reader(connection, topic.name.removeprefix("pipeline-")))
-        return TopicPartitionReader(connection, topic.name, number=number, at=position[0], epoch=position[1], whole=whole, lent=lent)
+        return TopicPartitionReader(connection, topic.name, number, position, whole=whole, lent=lent)
 
     def _decoder(self, connection: HeadwaterConnection, chosen: Namespaces, generation: str) -> Decoder:
         match self.adaptor.format:
@@ -174,24 +174,27 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
 
 
 class TopicPartitionReader:
-    """One partition, read from `at` on. `epoch`: of the claim that holds there. `whole`: a missing offset is an error."""
+    """One partition, read from a position on: the next offset, the epoch of the claim that holds there, and the time of the record before,
+    where that was read. `whole`: a missing offset is an error."""
 
     def __init__(
         self,
         connection: HeadwaterConnection,
         topic: str,
-        *,
         number: int,
-        at: int,
-        epoch: int,
+        position: Sequence[int],
+        *,
         whole: bool,
         lent: LentMessages | None = None,
     ) -> None:
-        self._connection, self._topic, self.number, self.at, self._whole, self._lent = connection, topic, number, at, whole, lent
+        self._connection, self._topic, self.number, self._whole, self._lent = connection, topic, number, whole, lent
+        self.at, epoch, *before = position
+        self._before = before[0] if before else 0
         self._epochs = Epochs(epoch)
 
     def next(self, end: int | None) -> Iterator[tuple[list[Record], list[int]]]:
         """Records in portions of about BYTES, each with the position behind it; none at the end. Errors: `OffsetGone`, `Differs`."""
+        self._check_before()
         try:
             with blaming_no_message(Unavailable):  # a reader waits for a server that starts or stops
                 records = self._connection.read(self._topic, self.number, self.at, _ONCE if end is None else min(_ONCE, end - self.at))
@@ -219,7 +222,21 @@ class TopicPartitionReader:
         for some in portions(records, _size, piece_size(BYTES)):
             admitted = [unmarked(one) for one in some if self._epochs.admits(one) and one.offset not in left_out]
             self.at = (some[-1].offset or 0) + 1
-            yield admitted, [self.at, self._epochs.epoch]
+            yield admitted, [self.at, self._epochs.epoch, some[-1].timestamp or 0]
+
+    def _check_before(self) -> None:
+        """Errors: `Differs` where the record before the position is not the one that was read, of an older copy that has grown."""
+        known, self._before = self._before, 0
+        if not known:
+            return
+        with suppress(BadBounds, OffsetGone), blaming_no_message(Unavailable):
+            before = self._connection.read(self._topic, self.number, self.at - 1, 1)
+            if before and before[0].offset == self.at - 1 and before[0].timestamp != known:
+                raise Differs(
+                    f"Record {self.at - 1} of {self._topic} {self.number} is not the one that the pipeline has read: "
+                    "the topic was restored from an older copy.",
+                    hint=READ_AGAIN,
+                )
 
     def _check_whole(self, records: Sequence[Record], end: int | None) -> None:
         expected = self.at
@@ -251,7 +268,7 @@ def _piece(generation: str, at: dict[str, list[int]], before: int | None) -> Pie
     position: dict[str, Any] = {"generation": generation, "at": {number: list(where) for number, where in at.items()}}
     if before is None:
         return Piece(position=position)
-    return Piece(position=position | {"before": before}, amount=sum(offset for offset, _ in at.values()) - before)
+    return Piece(position=position | {"before": before}, amount=sum(where[0] for where in at.values()) - before)
 
 
 def same_topic(connection: HeadwaterConnection, name: str, generation: str) -> Topic:

@@ -127,5 +127,5 @@ def quarantined(records: Sequence[Record], generation: str) -> set[tuple[int, in
 
 
 def position_of(generation: str, at: dict[str, list[int]]) -> Any:
-    """A position as JSON: by partition the next offset and the epoch of the claim that holds there."""
+    """A position as JSON: as `TopicPartitionReader` has that of each partition."""
     return msgspec.to_builtins({"generation": generation, "at": at})

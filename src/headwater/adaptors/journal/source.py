@@ -27,7 +27,7 @@ _CONTROL = 1000  # records of the control topic that are read at once
 
 
 class JournalSource(SourceAdaptor[JournalAdaptor]):
-    """One topic of journals. A position is the next offset of each partition, with the epoch of its claim."""
+    """One topic of journals. A position is that of each partition, as `TopicPartitionReader` has it."""
 
     def check(self, chosen: Namespaces) -> list[str]:
         with self._opened() as connection:
@@ -85,12 +85,11 @@ class JournalSource(SourceAdaptor[JournalAdaptor]):
             return plan.identity == {"topic": topic.name, "generation": topic.generation}
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
-        """The events of a partition. The position is the next offset and the epoch of the claim."""
+        """The events of a partition."""
         number, end = part.spec["partition"], part.spec["end"]
         with self._opened() as connection, ExitStack() as stack:
             topic = same_topic(connection, self.adaptor.log().topic, part.spec["generation"])
-            at, epoch = position or (part.spec["begin"], 0)
-            reading = TopicPartitionReader(connection, topic.name, number=number, at=at, epoch=epoch, whole=False)
+            reading = TopicPartitionReader(connection, topic.name, number, position or (part.spec["begin"], 0), whole=False)
             opener = stack.enter_context(SourceOpener(self.adaptor, connection, topic))
             made = self._messages(connection, topic, Namespaces(part.spec["chosen"]), opener)
             while reading.at < end:
@@ -109,9 +108,8 @@ class JournalSource(SourceAdaptor[JournalAdaptor]):
             topic = same_topic(connection, self.adaptor.log().topic, generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
             every = [
-                TopicPartitionReader(connection, topic.name, number=number, at=where[0], epoch=where[1], whole=False)
+                TopicPartitionReader(connection, topic.name, number, at.setdefault(str(number), [0, 0]), whole=False)
                 for number in range(topic.partitions)
-                for where in (at.setdefault(str(number), [0, 0]),)
             ]
             opener = stack.enter_context(SourceOpener(self.adaptor, connection, topic))
             made = self._messages(connection, topic, chosen, opener)

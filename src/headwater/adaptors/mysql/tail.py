@@ -1,7 +1,8 @@
 """Following the binary log of MariaDB and MySQL from a saved position.
 
 A cursor is `{"server", "file", "pos": behind the last whole transaction, "seen": changes of the next one that were already returned,
-"prepared": by id, where each open transaction was prepared, "dropped": tables that may come back}`, the last two only where there are any.
+"begun": when the server began the file, in seconds, once that is known, "prepared": by id, where each open transaction was prepared,
+"dropped": tables that may come back}`, the last two only where there are any.
 The server does not know the reader: it keeps its log for binlog_expire_logs_seconds, whether it was read or not.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 import pymysql
 from pymysqlreplication.event import (
     ExecuteLoadQueryEvent,
+    FormatDescriptionEvent,
     HeartbeatLogEvent,
     MariadbGtidEvent,
     NotImplementedEvent,
@@ -60,7 +62,7 @@ _UNREADABLE = {"log_bin_compress": "OFF", "binlog_transaction_compression": "OFF
 _UNREAD = frozenset({39, 40, *range(165, 172)})
 _EVENTS = (
     *(DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent),
-    *(HeartbeatLogEvent, QueryEvent, RotateEvent, XidEvent),
+    *(FormatDescriptionEvent, HeartbeatLogEvent, QueryEvent, RotateEvent, XidEvent),
     *(MariadbGtidEvent, XAPrepareEvent),  # of prepared transactions
     *(ExecuteLoadQueryEvent, NotImplementedEvent, PartialUpdateRowsEvent),  # to know of changes that cannot be read
 )
@@ -208,6 +210,8 @@ class _ChangeReader:
         elif kind == "RotateEvent" and not self._open:
             # A stream begins with one, too. It ends no transaction: the count of changes to skip stays.
             self._move()
+        elif kind == "FormatDescriptionEvent":
+            self._check_file(event.timestamp)
         elif kind == "XAPrepareEvent":
             self._noted(event)
         elif kind == "ExecuteLoadQueryEvent":
@@ -308,7 +312,17 @@ class _ChangeReader:
 
     def _move(self) -> None:
         file, pos = self._stream.place
+        if file != self._cursor["file"]:
+            self._cursor.pop("begun", None)
         self._cursor |= {"file": file, "pos": pos}
+
+    def _check_file(self, begun: int) -> None:
+        """Errors: `OffsetGone` where the cursor's file is another one of its name, as after RESET MASTER."""
+        if self._stream.place[0] == self._cursor["file"] and self._cursor.setdefault("begun", begun) != begun:
+            raise OffsetGone(
+                f"The binary log {self._cursor['file']} at {self._where} is not the one that was followed: the log was begun anew.",
+                hint="Begin the copy anew: `headwater pipeline run FILE --again`.",
+            )
 
     def _followed(self, event: Any) -> FollowedTable:
         """The event's table. Call it before the event's rows are read: it sets the names of the members of their enums."""

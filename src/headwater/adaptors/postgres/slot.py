@@ -54,8 +54,8 @@ def create_slot(session: PostgresSession, slot: str) -> str:
         session.do("RESET statement_timeout")
 
 
-def check_cursor(session: PostgresSession, slot: str, at: int) -> None:
-    """Errors: `OffsetGone` where the slot no longer has the changes behind an LSN."""
+def check_cursor(session: PostgresSession, slot: str, at: int, end: int) -> None:
+    """`end`: of the WAL, or 0 where it is not known. Errors: `OffsetGone` where the slot no longer has the changes behind an LSN."""
     known = session.ask("SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,))
     hint = f"Begin the copy anew: `headwater pipeline run FILE --again`. {OWN}"
     if not known:
@@ -70,4 +70,9 @@ def check_cursor(session: PostgresSession, slot: str, at: int) -> None:
     if lsn(stands) > at:
         raise OffsetGone(
             f"The replication slot {slot} is at {stands}, beyond the cursor {lsn_text(at)}: changes between are gone.", hint=hint
+        )
+    if at > end > 0:  # the slot would give nothing of what is committed before the cursor, and say nothing
+        raise OffsetGone(
+            f"The server's WAL ends at {lsn_text(end)}, before the cursor {lsn_text(at)}: it is an older copy of what was followed.",
+            hint=hint,
         )

@@ -65,8 +65,8 @@ def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable
     """Changes behind the cursor."""
     uri = adaptor.address()
     with PostgresSession(uri) as session:
-        check_cursor(session, adaptor.slot, lsn(cursor["lsn"]))
         end = wal_end(session)
+        check_cursor(session, adaptor.slot, lsn(cursor["lsn"]), end)
         watch = TableWatch.of_now(session, adaptor.publication, chosen)
     kept, looked = dict(cursor), time.monotonic()
     while not stopped():

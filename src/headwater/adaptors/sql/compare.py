@@ -8,19 +8,23 @@ from typing import Any
 from headwater.pipeline import values
 from headwater.pipeline.number_spelling import spelled
 
+_LEVELS = 200  # of objects and lists inside each other; what lies deeper is compared as it is written
+
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
     """Without fields that are null, which a table cannot tell from fields that are not there; numbers and dates in one spelling."""
     return {name: _spelled(value) for name, value in document.items() if value is not None}
 
 
-def _spelled(value: Any) -> Any:
+def _spelled(value: Any, levels: int = _LEVELS) -> Any:
+    if not levels:
+        return value
     if isinstance(value, dict) and len(value) == 1:
         found = values.native(value)
         if found is not value:
             return _spelled(found) if isinstance(found, int | float | Decimal) else values.extended(found)
     if isinstance(value, dict):
-        return {name: _spelled(one) for name, one in value.items()}
+        return {name: _spelled(one, levels - 1) for name, one in value.items()}
     if isinstance(value, list):
-        return [_spelled(one) for one in value]
+        return [_spelled(one, levels - 1) for one in value]
     return spelled(value) if isinstance(value, int | float | Decimal) else value

@@ -55,13 +55,17 @@ def _missing(process: str) -> bool:
 
 
 def _dead(number: int) -> bool:
-    """Whether a process is a zombie: it has ended, and keeps its number until its parent waits for it."""
+    """Whether a process is a zombie: it has ended, and keeps its number until its parent waits for it.
+
+    The letter is that of its first thread. While others have not ended, such as one that waits for the disk, it may still write.
+    """
     try:
         with open(f"/proc/{number}/stat", "rb") as file:
             said = file.read()
     except OSError:  # it has ended since; or a system without /proc, where the heartbeats tell
         return False
-    return said.rpartition(b")")[2].split()[:1] in ([b"Z"], [b"X"])  # after the name, which may hold any byte
+    fields = said.rpartition(b")")[2].split()  # after the name, which may hold any byte
+    return fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
 
 class Heartbeat:

@@ -25,6 +25,7 @@ from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.offsets.ranges import prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State, edit_key
 from headwater.pipeline.operating import answers
+from headwater.pipeline.operating.correction import corrected
 from headwater.pipeline.operating.message_view import text_of
 from headwater.pipeline.operating.view import PipelineView
 from headwater.wire.request import check_reason
@@ -177,7 +178,7 @@ class PipelineChanges(PipelineView):
             )
         meant = {name: one for name, one in self.state().sinks.items() if only in ("", name)}
         aside = [one.sink for one in self.dead_letters() if one.offset == offset and one.sink in meant]
-        made = Edit(data=values.extended(values.like(original, data)), at=self.clock.now_ms(), who=self._who, why=reason)
+        made = Edit(data=corrected(original, data), at=self.clock.now_ms(), who=self._who, why=reason)
         self._made(lambda state: self._corrected(state, record, made, only), dry_run)
         return answers.Edited(
             offset=offset,

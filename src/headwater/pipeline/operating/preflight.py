@@ -4,13 +4,13 @@ a sample. Writes nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
-from headwater.core.errors import BadConfig, HeadwaterError
+from headwater.core.errors import BadConfig, BadInput, HeadwaterError
 from headwater.pipeline import values
 from headwater.pipeline.adaptor import Adaptor
 from headwater.pipeline.definition import Pipeline, Sink
@@ -94,8 +94,11 @@ def _messages(reader: CanCopy, part: Slice, ids: tuple[str, ...]) -> Generator[M
             if index not in piece.bad:
                 yield message
         for index, text in enumerate(piece.values):
-            if index not in piece.bad:
-                yield Message(part.namespace, values.decode(text), id_fields=ids, offset=0)
+            data: dict[str, Any] | None = None
+            with suppress(BadInput):  # a run makes a poison record of it
+                data = values.decode(text) if index not in piece.bad else None
+            if data is not None:
+                yield Message(part.namespace, data, id_fields=ids, offset=0)
 
 
 def _columns(pipeline: Pipeline, name: str, sample: list[Message]) -> list[dict[str, Any]]:

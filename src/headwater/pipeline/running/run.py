@@ -360,10 +360,9 @@ class Run:
         self._emit("notice", details={"message": text})
 
     def _metrics(self) -> None:
-        source, phase, progress = self.pipeline.source_name, self.phase, self.source_progress
+        phase, known = self.phase, {} if self.source_progress is None else {"progress": self.source_progress}
         self._note(SOURCE, phase, self.read)
-        known = {} if progress is None else {"progress": progress}
-        self._emit("metrics", path=source, details={"records": self.read, "phase": str(phase), **known})
+        self._emit("metrics", path=self.pipeline.source_name, details={"records": self.read, "phase": str(phase), **known})
         for one in self.progress():
             self._note(one.sink, one.state, one.position)
             details = {"records": one.written, "position": one.position, "lag": one.lag, "state": str(one.state)}
@@ -392,11 +391,10 @@ class Run:
     def _emit(self, kind: Kind, *, path: str = "", details: dict[str, Any] | None = None) -> None:
         above = f"{self.pipeline.source_name}/{path}" if path and path != self.pipeline.source_name else self.pipeline.source_name
         version = metadata.version("headwater") if kind in ("boot", "exit") else ""
-        event = RunEvent(
-            kind=kind, at=self._clock.now_ms(), pipeline=self.pipeline.name, path=above, version=version, details=details or {}
-        )
+        now, name = self._clock.now_ms(), self.pipeline.name
+        event = RunEvent(kind=kind, at=now, pipeline=name, path=above, version=version, details=details or {})
         for listener in self._listeners:
             try:
                 listener(event)
             except Exception as error:  # a full disk, an address that does not answer: no reason to stop the run
-                _logger.warning("A listener of %s failed at %s: %s", self.pipeline.name, kind, error)
+                _logger.warning("A listener of %s failed at %s: %s", name, kind, error)

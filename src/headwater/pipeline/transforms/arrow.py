@@ -25,7 +25,8 @@ class Arrow(Transform):
     def opened(self) -> Apply:
         from headwater.pipeline.transforms.batched import by_namespace
 
-        return by_namespace(self, self.function, schema=self.schema, digits=76)
+        # A changed id is told from the one before, and then parts of the batch are tried again.
+        return by_namespace(self, self.function, schema=self.schema, digits=76, anew=self.keeps_id)
 
 
 @strict

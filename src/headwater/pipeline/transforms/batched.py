@@ -24,11 +24,12 @@ def by_namespace(
     wanted: Callable[[str], bool] | None = None,
     named: Callable[[str], bool] | None = None,
     stay: Stay = "none",
+    anew: bool = True,
 ) -> Apply:
     """An `Apply` of a function for columns. What it raises becomes `Rejected` at the first message for which it does.
 
     With `wanted` the function gets those columns alone, and of the ones that are `named` nothing but that they are there. What it gives is
-    the new documents, together with the fields that `stay`.
+    the new documents, together with the fields that `stay`. `anew`: as of `messages_of`.
     """
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
@@ -53,7 +54,7 @@ def by_namespace(
     def attempt(messages: Sequence[Message]) -> list[Message | None]:
         try:
             given = batch_of(messages, schema=schema, digits=digits, wanted=wanted, named=named)
-            made = messages_of(messages, given, call(given), stay=stay)
+            made = messages_of(messages, given, call(given), stay=stay, anew=anew)
         except (Rejected, Unavailable):
             raise
         except Exception as error:

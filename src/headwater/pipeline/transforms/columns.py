@@ -93,11 +93,12 @@ def batch_of(
 
 
 def messages_of(
-    messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table, *, stay: Stay = "none"
+    messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table, *, stay: Stay = "none", anew: bool = True
 ) -> list[Message | None]:
     """The messages with what a function made of their columns; None for rows that it left out.
 
-    Fields that it made no column of are gone, but for those that `stay`.
+    Fields that it made no column of are gone, but for those that `stay`. `anew`: the given messages stay what they are; else they are
+    changed themselves, once nothing can fail any more, which is quicker.
 
     Errors: `ValueError` for rows that were not given, are there twice, or changed places.
     """
@@ -106,23 +107,29 @@ def messages_of(
     rows = _rows(given, made)
     last = {field.name: i for i, field in enumerate(made.schema)}  # of columns with one name the last counts
     names = frozenset(given.schema.names)
-    staying = Staying(lambda name: name in last or stay == "all" or (stay == "others" and name not in names))
-    out = [staying(messages[row].data.copy()) for row in rows]
-    at = None if rows == list(range(len(given))) else pa.array(rows, pa.int64())
+    at = None if isinstance(rows, range) else pa.array(rows, pa.int64())
+    new: dict[str, list[Any] | None] = {}
     for name, i in last.items():
         if name == OFFSET:
             continue
-        column = made.column(i)
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
-        before = given.column(name) if name in given.schema.names else None
-        new = changes(made.schema.field(i), column, before if before is None or at is None else before.take(at))
-        for data, value in zip(out, new or (), strict=new is not None):
+        before = given.column(name) if name in names else None
+        new[name] = changes(made.schema.field(i), _whole(made.column(i)), before if before is None or at is None else before.take(at))
+    found = [messages[row] for row in rows]
+    if anew:
+        found = [replace(one, data=one.data.copy()) for one in found]
+    documents = [one.data for one in found]
+    staying = Staying(lambda name: name in last or stay == "all" or (stay == "others" and name not in names))
+    for data in documents:
+        staying(data)
+    for name, column in new.items():
+        for data, value in zip(documents, column or (), strict=column is not None):
             if value is not SAME:
                 data[name] = value
+    if at is None:
+        return list(found)
     result: list[Message | None] = [None] * len(messages)
-    for row, data in zip(rows, out, strict=True):
-        result[row] = replace(messages[row], data=data)
+    for row, one in zip(rows, found, strict=True):
+        result[row] = one
     return result
 
 
@@ -145,9 +152,16 @@ class Staying:
         return data
 
 
-def _rows(given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> list[int]:
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _rows(given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> Sequence[int]:
+    """The given row of each made one: a range, where all are there."""
     if made.schema.names.count(OFFSET) != 1:
         raise ValueError(f"What it returned has no column {OFFSET}, by which rows are known.")
+    if _whole(made.column(OFFSET)).equals(given.column(OFFSET)):
+        return range(len(given))
     where = {offset: row for row, offset in enumerate(given.column(OFFSET).to_pylist())}
     try:
         rows = [where[offset] for offset in made.column(OFFSET).to_pylist()]

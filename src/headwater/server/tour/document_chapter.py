@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import socket
 import time
@@ -25,6 +26,7 @@ CATALOGUE, STOCK, SETTINGS = "shop/catalogue~", "shop/stock~", "shop/settings"
 _CALLERS, _ENOUGH, _MORE = 32, 1000, 200  # writes before the kill, and behind it
 _ITEMS, _PAGE = 5000, 20
 _PATIENCE = 60.0  # seconds
+_PORTS = range(14_000, 32_000)  # which the system gives to no connection while the server is away
 
 
 def document_chapter(log: Log, settings: Settings, told: TourReport) -> None:
@@ -46,13 +48,20 @@ def document_chapter(log: Log, settings: Settings, told: TourReport) -> None:
 
 def _server(folder: Path) -> SpawnedServer:
     """A server on a port that it keeps when it is started again."""
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = one.getsockname()[1]
+    port = next(port for port in random.sample(_PORTS, 500) if _is_free(port))
     folder.mkdir(parents=True)
     config = folder / "headwater.toml"
     config.write_text("# the tour's documents\n")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
     return SpawnedServer(folder, options=("--port", str(port), "--config", str(config)), environ=environ)
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 async def _locked(url: str, told: TourReport) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.adaptors.file.adaptor import File
-from headwater.core.errors import AlreadyExists, BadConfig, Conflict, Rejected, Unavailable
+from headwater.core.errors import AlreadyExists, BadConfig, Conflict, Damaged, Rejected, Unavailable
 from headwater.pipeline import values
 from headwater.pipeline.adaptors import file
 from headwater.pipeline.message import Message
@@ -315,10 +315,11 @@ def test_a_file_in_the_place_of_a_folder_is_a_mistake_of_the_pipelines_file(tmp_
     assert (tmp_path / "there").read_text() == "mine"
 
 
-def test_a_note_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
-    (tmp_path / "o/.headwater/owner.json").mkdir(parents=True)
-    with pytest.raises(Unavailable, match=r"Reading .*owner.json failed"):
-        file(f"{tmp_path}/o/").owner("p#1", "s")
+@pytest.mark.parametrize("name", ["owner.json", "lock"])
+def test_a_folder_in_the_place_of_a_file_of_ours_is_told_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / "o/.headwater" / name).mkdir(parents=True)
+    with pytest.raises(Damaged, match=rf"o/.headwater/{name} is a folder, and must be a file"):
+        file(f"{tmp_path}/o/").begin("p#1", "s", 1)
 
 
 def test_a_folder_for_the_work_that_somebody_removed_is_no_crash(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -135,6 +136,33 @@ def test_a_topic_that_was_made_anew_is_another(log: EmbeddedLog, topic: Callable
         changes(adaptor, plan.cursor)
     with pytest.raises(Differs, match="made anew"):
         list(adaptor.read(plan.slices[0], None))
+
+
+def test_a_topic_that_was_restored_from_an_older_copy_and_has_grown_since_is_told(tmp_path: Path) -> None:
+    data, older = tmp_path / "of-the-topic", tmp_path / "older"
+    adaptor = headwater(str(data), topic="orders")
+
+    def grown(*times: int) -> None:
+        with EmbeddedLog(data) as log:
+            log.append("orders", 0, [Record(None, b'{"at":%d}' % at, timestamp=at) for at in times])
+
+    with EmbeddedLog(data) as log:
+        log.create_topic("orders")
+    grown(1)
+    shutil.copytree(data, older)
+    grown(2, 3)
+    found, _, cursor = changes(adaptor)
+    assert [one.data["at"] for one in found] == [1, 2, 3]
+    shutil.rmtree(data)
+    shutil.copytree(older, data)
+    with pytest.raises(Differs, match="has read more than that"):
+        changes(adaptor, cursor)
+    grown(4, 5)
+    with pytest.raises(Differs, match="Record 2 of orders 0 is not the one that the pipeline has read"):
+        changes(adaptor, cursor)
+    grown(6)
+    with pytest.raises(Differs, match="restored from an older copy"):
+        changes(adaptor, cursor)
 
 
 def test_what_was_deleted_before_it_was_read_is_an_error(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:

@@ -49,3 +49,9 @@ def test_other_values_stay_other_values(written: Any, read: Any) -> None:
 
 def test_a_null_is_as_good_as_no_field() -> None:
     assert comparable({"a": None, "b": 1}) == {"b": 1}
+
+
+def test_a_document_nested_deeper_than_we_can_walk_is_compared_as_it_is() -> None:
+    deep = values.decode(b'{"a":' + b"[" * 900 + b"1.10" + b"]" * 900 + b"}")
+    assert values.encode(comparable(deep)) == values.encode(deep)
+    assert comparable({"a": [[Decimal("1.10")]]}) == comparable({"a": [[Decimal("1.1")]]})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.descriptors import open_below
 
 from headwater.core.files import Files
 from headwater.log.embedded.handles import Handles
@@ -55,13 +55,16 @@ def test_who_is_busy_stays_and_makes_room_when_it_is_not_any_more(clock: ManualC
 
 
 class Counting(Files):
-    """The most descriptors that this process had at once."""
+    """The most files and folders below a folder that were open at once."""
 
     most = 0
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
     def open(self, path: Path, flags: int) -> int:
         fd = super().open(path, flags)
-        self.most = max(self.most, len(os.listdir("/proc/self/fd")))
+        self.most = max(self.most, open_below(self._folder))
         return fd
 
 
@@ -69,7 +72,7 @@ def test_room_is_made_before_the_next_partition_is_opened(tmp_path: Path, monkey
     monkeypatch.setattr("headwater.log.embedded.log.most_handles", lambda: 4)
 
     def most(partitions: int) -> int:
-        files = Counting()
+        files = Counting(tmp_path)
         with EmbeddedLog(tmp_path / str(partitions), files=files) as log:
             log.create_topic("t", partitions=partitions)
             for partition in range(partitions):

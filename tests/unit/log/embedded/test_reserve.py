@@ -81,12 +81,12 @@ def test_two_that_free_space_share_it_and_the_last_one_makes_it_again(tmp_path: 
     with ThreadPoolExecutor() as threads:
         done = [threads.submit(reserve.spend, call) for call in (first, second)]
         for call in (first, second):
-            assert call.inside.wait(30)
+            assert call.inside.wait(60)
         first.go.set()
-        assert done[0].result(30) == "done"
+        assert done[0].result(60) == "done"
         assert not (tmp_path / NAME).exists()
         second.go.set()
-        assert done[1].result(30) == "done"
+        assert done[1].result(60) == "done"
     assert (tmp_path / NAME).stat().st_size == SIZE
 
 
@@ -102,12 +102,12 @@ def test_a_write_waits_for_those_that_free_space(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as threads:
         assert not reserve.scarce
         freeing = threads.submit(reserve.spend, call)
-        assert call.inside.wait(30)
+        assert call.inside.wait(60)
         assert reserve.scarce
         writing = threads.submit(write)
         call.go.set()
-        writing.result(30)
-        freeing.result(30)
+        writing.result(60)
+        freeing.result(60)
     assert there == [True]
 
 
@@ -154,5 +154,5 @@ class Full:
             self._tried = True
             raise DiskFull("full")
         self.inside.set()
-        assert self.go.wait(30)
+        assert self.go.wait(60)
         return "done"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.descriptors import open_below
 
 from headwater.core.files import Files
 from headwater.log.embedded import batches
@@ -40,9 +40,9 @@ def test_one_that_is_abandoned_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_failed_sync_is_told_and_no_descriptor_stays_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_below(tmp_path)
     writer = SegmentWriter(FailingFiles(1, only=("sync",)), tmp_path, Segment(0))
     writer.copy(b"bytes", np.zeros(1, np.int64))
     with pytest.raises(OSError, match="Input/output"):
         writer.finish(1)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(tmp_path) == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -10,6 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.descriptors import open_below
 from tests.examples import examples
 
 from headwater.log.embedded import scattered
@@ -119,10 +119,10 @@ def test_a_large_batch_is_checked_once(tmp_path: Path, monkeypatch: pytest.Monke
 def test_many_segments_take_few_descriptors(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
         model = fill(log, [40] * 60, segment=100)
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_below(tmp_path)
         for _ in range(3):
             assert log.read_at("t", 0, list(model)) == list(model.values())
-        assert len(os.listdir("/proc/self/fd")) - before <= 12
+        assert open_below(tmp_path) - before <= 12
 
 
 def test_checked_batches_are_found_by_any_byte_of_theirs() -> None:

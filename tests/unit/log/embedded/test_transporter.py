@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import AlreadyExists, BadInput, Damaged, OwnedTopic, Unavailable
+from headwater.core.errors import AlreadyExists, BadInput, Damaged, OwnedTopic
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.transporter import import_transporter
@@ -131,7 +131,7 @@ def test_only_files_with_names_of_plain_digits_are_read(source: Path, log: Embed
     with pytest.raises(BadInput, match="holds no transporter log"):
         import_transporter(log, source, "imported")
     (source / f"{0:020d}.log").mkdir()
-    with pytest.raises(Unavailable, match="Is a directory"):
+    with pytest.raises(Damaged, match="is a folder, and must be a file"):
         import_transporter(log, source, "imported")
 
 

@@ -297,6 +297,6 @@ def test_the_thread_and_its_descriptors_are_there_only_while_something_is_watche
         thread = watcher._thread
         assert thread is not None
         watcher.remove(part)
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
         assert (watcher._thread, watcher._events, watcher._wake) == (None, None, -1)

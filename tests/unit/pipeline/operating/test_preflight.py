@@ -56,6 +56,17 @@ def test_a_sample_tells_the_types_of_fields_and_warns_of_mixtures(tmp_path: Path
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_a_document_that_cannot_be_decoded_is_no_failed_check(tmp_path: Path) -> None:
+    """A run makes a poison record of it, whether the source has noticed it, or only whoever reads its number."""
+    numbers = "9" * 5000
+    (tmp_path / "in.jsonl").write_text(f'{{"_id": 1, "n": {numbers}}}\nno JSON\n{{"_id": 2, "n": {"[" * 900 + "]" * 900}}}\n')
+    pipeline = Pipeline("p")
+    pipeline.source("in", File(uri=str(tmp_path / "in.jsonl"))).save("out", File(uri=str(tmp_path / "out.jsonl")))
+    found = preflight(pipeline)
+    assert all(one["ok"] for one in found["checks"])
+    assert found["message"]["data"]["_id"] == 2
+
+
 def test_a_sample_takes_some_documents_of_every_file(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text('{"_id": 1, "n": 1.0}\n' * 2000)

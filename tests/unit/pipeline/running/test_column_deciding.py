@@ -237,6 +237,19 @@ def test_a_sink_that_was_deleted_decides_anew(log: Log, tmp_path: Path) -> None:
     assert [str(one.field("n").type) for one in schemas(tmp_path)] == ["string"]
 
 
+def test_a_document_that_is_nested_very_deep_ends_no_sink(log: Log, tmp_path: Path) -> None:
+    """JSON text holds it; a table with a column for each field refuses it as any other message."""
+    deep = b"[" * 900 + b"]" * 900
+    prepared(log, [b'{"_id":1,"a":[[1]]}', b'{"_id":2,"a":%s}' % deep, b'{"_id":3,"a":{"b":%s}}' % deep, b'{"_id":4}'], {})
+    pipeline = tables(tmp_path)
+    [parts, db] = gone(log, tmp_path, pipeline).sinks
+    assert db.failure is None
+    assert cells(tmp_path, "select _id, length(a) from t") == [(1, 5), (2, 1800), (3, 1806), (4, None)]
+    assert parts.failure is not None
+    assert (parts.position, parts.failure.offset) == (0, 1)
+    assert "The column a is list<" in parts.failure.message
+
+
 def test_messages_that_a_transform_refuses_are_no_part_of_the_sample(log: Log, tmp_path: Path) -> None:
     def checked(message: Any) -> Any:
         if message.data["n"] == 2:

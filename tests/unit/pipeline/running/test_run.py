@@ -211,7 +211,7 @@ class Trickle(CanTail, frozen=True, kw_only=True):
 
 def test_changes_that_trickle_in_become_few_files(log: Log, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    pipeline = piped(tmp_path, {"out": file(f"{out}/")}, source=Trickle(), flush="200ms")
+    pipeline = piped(tmp_path, {"out": file(f"{out}/")}, source=Trickle(), flush="500ms")
     run = Run(pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never")), follow=True)
     thread = threading.Thread(target=run.go)
     thread.start()

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.http_pool import connect_unix
-from headwater.server.unix_socket import listen_unix, remove_unix
+from headwater.core.unix_socket import connect_unix, listen_unix, remove_unix
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def test_it_is_reached_however_long_its_path_is(tmp_path: Path, length: int) -> None:
     data = tmp_path / ("d" * length)
     data.mkdir()
-    with_socket = listen_unix(data)
+    with_socket = listen_unix(data, "server.sock")
     assert with_socket is not None
     with with_socket, await connect_unix(data / "server.sock") as client:
         taken, _ = await asyncio.get_running_loop().sock_accept(with_socket)
@@ -27,21 +26,21 @@ async def test_it_is_reached_however_long_its_path_is(tmp_path: Path, length: in
 
 
 async def test_one_that_was_left_is_replaced_and_a_file_is_not(tmp_path: Path) -> None:
-    first = listen_unix(tmp_path)
+    first = listen_unix(tmp_path, "server.sock")
     assert first is not None
     first.close()
     with pytest.raises(ConnectionRefusedError):
         await connect_unix(tmp_path / "server.sock")
-    second = listen_unix(tmp_path)
+    second = listen_unix(tmp_path, "server.sock")
     assert second is not None
     (await connect_unix(tmp_path / "server.sock")).close()
     second.close()
-    remove_unix(tmp_path)
-    remove_unix(tmp_path)
+    remove_unix(tmp_path, "server.sock")
+    remove_unix(tmp_path, "server.sock")
     assert not (tmp_path / "server.sock").exists()
     (tmp_path / "server.sock").write_text("somebody's")
-    assert listen_unix(tmp_path) is None
-    remove_unix(tmp_path)
+    assert listen_unix(tmp_path, "server.sock") is None
+    remove_unix(tmp_path, "server.sock")
     assert (tmp_path / "server.sock").read_text() == "somebody's"
 
 

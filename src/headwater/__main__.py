@@ -1,0 +1,5 @@
+"""`python -m headwater` is `headwater`."""
+
+from headwater.cli import main
+
+main()

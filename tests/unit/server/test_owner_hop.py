@@ -1,0 +1,157 @@
+"""Changes that another server owns: what is sent there, what comes back, and when the client is told to ask there itself."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from headwater import parts
+from headwater.core.errors import HeadwaterError, NotOwner
+from headwater.core.metrics import HttpMetrics
+from headwater.core.settings import ServerSettings
+from headwater.server.connections import Connections, Limits
+from headwater.server.http_server import HttpServer
+from headwater.server.owner_hop import HOP, OWNER, OwnerHop
+from headwater.server.problem import problem_answer
+from headwater.server.route import Route
+
+pytestmark = pytest.mark.anyio
+ROUTES = [Route(operation, None) for operation in parts.operations()]  # type: ignore[arg-type]
+CONTENT = "/hyper-storage/content/a%20b"
+Headers = list[tuple[bytes, bytes]]
+
+
+class Server:
+    """Answers with what it was asked, or 421 with the address of the owner. `reads`: whether it looks at the body."""
+
+    def __init__(self, owner: str | None = None, *, reads: bool = True) -> None:
+        self.owner, self.reads = owner, reads
+        self.asked: list[tuple[str, bytes, bytes, Headers]] = []
+        self.refused: list[HeadwaterError] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", self.reads
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        self.asked.append((scope["method"], scope["raw_path"] + b"?" + scope["query_string"], body, list(scope["headers"])))
+        if self.owner is not None:
+            await problem_answer(NotOwner("It is not here.", address=self.owner, hint="Ask there."), "id")(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 201, "headers": [(b"x-mine", b"yes")]})
+        await send({"type": "http.response.body", "body": b"done: " + body})
+
+    async def refuse(self, error: HeadwaterError, scope: Any, receive: Any, send: Any, *, began: float) -> None:
+        self.refused.append(error)
+        await problem_answer(error, "id")(scope, receive, send)
+
+
+@asynccontextmanager
+async def listening(app: Any) -> AsyncIterator[str]:
+    """Its address."""
+    server = HttpServer(
+        app, connections=Connections(Limits.of(ServerSettings(), descriptors=100), HttpMetrics()), ids=lambda: "id", grace=1
+    )
+    sock = socket.create_server(("127.0.0.1", 0))
+    sock.setblocking(False)
+    address = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    serving = asyncio.create_task(server.serve([sock]))
+    await server.listening.wait()
+    try:
+        yield address
+    finally:
+        server.stop()
+        await serving
+
+
+def hopping(app: Server, address: str = "http://127.0.0.1:1") -> OwnerHop:
+    return OwnerHop(app, app, ROUTES, parts=["documents"], address=address, max_body=1000)  # type: ignore[arg-type]
+
+
+async def ask(
+    app: Any, method: str = "PUT", path: str = CONTENT, *, bodies: tuple[bytes, ...] = (b"12", b"3"), headers: Headers | None = None
+) -> tuple[int, bytes, dict[bytes, bytes]]:
+    parts = [{"type": "http.request", "body": body, "more_body": number < len(bodies) - 1} for number, body in enumerate(bodies)]
+    answer: list[Any] = []
+
+    async def receive() -> Any:
+        if parts:
+            return parts.pop(0)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        answer.append(message)
+
+    scope = {"type": "http", "method": method, "raw_path": path.encode(), "path": path, "query_string": b"a=1"}
+    await app({**scope, "headers": headers or [], "client": None, "state": {}}, receive, send)
+    return answer[0]["status"], b"".join(message.get("body", b"") for message in answer), dict(answer[0]["headers"])
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_change_of_another_servers_goes_there_whole_and_so_does_its_answer(reads: bool) -> None:
+    owner = Server()
+    async with listening(owner) as address:
+        app = hopping(Server(address, reads=reads))
+        sent = [(b"authorization", b"Bearer t"), (b"host", b"here:1"), (b"idempotency-key", b"k"), (b"content-length", b"3")]
+        status, body, headers = await ask(app, headers=sent)
+        assert (status, body, headers[b"x-mine"], headers[OWNER]) == (201, b"done: 123", b"yes", address.encode())
+        (method, target, came, seen) = owner.asked[0]
+        assert (method, target, came) == ("PUT", CONTENT.encode() + b"?a=1", b"123")
+        assert dict(seen)[b"authorization"] == b"Bearer t"
+        assert dict(seen)[b"idempotency-key"] == b"k"
+        assert dict(seen)[b"host"] == address.removeprefix("http://").encode()
+        assert [value for name, value in seen if name == HOP] == [b"1"]
+        app.close()
+
+
+async def test_nothing_is_sent_on_twice() -> None:
+    far = Server()
+    async with listening(far) as third:
+        lost = hopping(Server(third))
+        async with listening(lost) as second:
+            app = hopping(Server(second))
+            status, body, _ = await ask(app)
+            assert (status, msgspec.json.decode(body)["address"]) == (421, third)
+            app.close()
+        lost.close()
+        assert far.asked == []
+
+
+async def test_what_is_done_here_and_what_is_no_change_stays_here() -> None:
+    here = Server()
+    app = hopping(here)
+    assert (await ask(app))[:2] == (201, b"done: 123")
+    elsewhere = Server("http://127.0.0.1:9")
+    app = hopping(elsewhere)
+    for method, path in [("GET", CONTENT), ("POST", "/queues/q/rows"), ("POST", "/none")]:
+        assert (await ask(app, method, path))[0] == 421
+
+
+async def test_an_owner_that_is_away_or_has_no_address_or_is_this_server_is_the_clients_to_find() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        away = f"http://127.0.0.1:{free.getsockname()[1]}"
+    for owner in (away, "", "http://127.0.0.1:1"):
+        status, body, _ = await ask(hopping(Server(owner)))
+        assert (status, msgspec.json.decode(body).get("address", "")) == (421, owner)
+
+
+async def test_an_owner_that_dies_under_a_change_leaves_its_outcome_unknown() -> None:
+    async def dying(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(dying, "127.0.0.1", 0)
+    near = Server(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    app = hopping(near)
+    status, body, _ = await ask(app)
+    assert (status, msgspec.json.decode(body)["code"]) == (503, "outcome-unknown")
+    assert [error.code for error in near.refused] == ["outcome-unknown"]
+    app.close()
+    server.close()
