@@ -280,7 +280,7 @@ async def test_a_snapshot_comes_first(shop: Resource) -> None:
     ]
 
 
-@pytest.mark.parametrize("body", [{"a": float("nan")}, [float("inf")], {"a": [{"b": Decimal("NaN")}]}, object(), {"a": object()}])
+@pytest.mark.parametrize("body", [{"a": float("nan")}, [float("inf")], {"a": [{"b": Decimal("NaN")}]}])
 async def test_what_json_cannot_hold_is_refused(shop: Resource, body: Any) -> None:
     for write in (shop.put("hat", body), shop.patch("hat", body), shop.post(body)):
         with pytest.raises(BadInput):
