@@ -18,8 +18,10 @@ from headwater.wire.part import load
 STUB = Path(blocking.__file__).with_suffix(".pyi")
 _ALSO = (
     "headwater.client.collection_indexes",
+    "headwater.client.collection_schema",
     "headwater.client.document_resource",
     "headwater.client.collection_views",
+    "headwater.client.index_templates",
     "headwater.client.journal",
     "headwater.client.journal_snapshots",
     "headwater.client.named_projection",

@@ -10,9 +10,11 @@ from typing import Any
 
 from headwater import parts
 from headwater.client.collection_indexes import CollectionIndexes
+from headwater.client.collection_schema import CollectionSchema
 from headwater.client.collection_views import CollectionViews
 from headwater.client.document_resource import Resource
 from headwater.client.documents import Documents
+from headwater.client.index_templates import IndexTemplates
 from headwater.client.journal import Journal
 from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.client.journals import Journals, TopicJournals
@@ -41,6 +43,8 @@ DOORS: dict[str, type] = {
     "hw.documents": Documents,
     "a path of documents": Resource,
     "indexes of a collection": CollectionIndexes,
+    "templates of indexes": IndexTemplates,
+    "schema of a collection": CollectionSchema,
     "views of documents": CollectionViews,
 }
 

@@ -97,7 +97,10 @@ def transactions(
     path: Annotated[
         str | None, typer.Option("--path", metavar="PATH", help="Only of this document or collection.", autocompletion=completion.prefixes)
     ] = None,
-    state: Annotated[Literal["accepted", "applied"] | None, typer.Option("--state", help="Only those that are so far.")] = None,
+    state: Annotated[
+        Literal["accepted", "applied", "indexed", "published"] | None,
+        typer.Option("--state", help="accepted: only those that the store lacks; another: only those that it has."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="The most to show.")] = 100,
 ) -> None:
     """List transactions, the newest first: which the log has, and which of them the store has, too."""

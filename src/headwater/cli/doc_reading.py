@@ -151,7 +151,7 @@ def feed(
         str,
         typer.Argument(
             metavar="PATH",
-            help="A document, a collection, an item, or a prefix that ends with /.",
+            help="A document, collection or item, or a prefix that ends with /; / is all.",
             show_default=False,
             autocompletion=completion.documents,
         ),
@@ -167,7 +167,8 @@ def feed(
     """Print the changes of a path as they come, until Ctrl-C. With `--json` one object a line."""
     from headwater.documents.path import parse_path
 
-    parse_path(path.removesuffix("/"))
+    if path != "/":
+        parse_path(path.removesuffix("/"))
     seen = 0
     with at.door() as hw, suppress(KeyboardInterrupt):  # Ctrl-C and SIGTERM are how it ends
         changes = (

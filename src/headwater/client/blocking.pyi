@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from headwater.client.document_value import (
     ANY_BODY,
@@ -35,8 +35,10 @@ from headwater.documents.answers import (
     HyperStorageTransactionCreated,
     ListedContent,
     ShownView,
+    TransactionState,
 )
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
+from headwater.documents.template_requests import ShownTemplate
 from headwater.documents.write import PatchKind
 from headwater.journal import care_requests as care
 from headwater.journal import projection_requests as asked
@@ -739,6 +741,10 @@ class BlockingDocuments:
     def views(self) -> BlockingCollectionViews:
         """Collections that mirror documents and items."""
 
+    @property
+    def templates(self) -> BlockingIndexTemplates:
+        """Indexes of every collection whose path fits."""
+
     def __getitem__(self, path: str) -> BlockingResource:
         """A document, a collection (its path ends with ~) or an item. Does no I/O. Errors: `BadPath`."""
 
@@ -753,9 +759,10 @@ class BlockingDocuments:
         """The changes of everything below a path, such as "shop/", those behind a position and then those that come, for ever."""
 
     def transactions(
-        self, path: str | None = None, *, state: Literal["accepted", "applied"] | None = None, limit: int = 100
+        self, path: str | None = None, *, state: TransactionState | None = None, limit: int = 100
     ) -> Sequence[HyperStorageTransaction]:
-        """Transactions, the newest first: of one document or collection, or of all."""
+        """Transactions, the newest first: of one document or collection, or of all. `state`: "accepted" are those that the store lacks; the
+        others are those that it has, with their indexes, and whose events can be read."""
 
     def transaction(self, transaction: str, *, wait: int = 0) -> HyperStorageTransaction:
         """How far a write is. `wait`: seconds to wait until it is published. Errors: `NotFound`."""
@@ -799,6 +806,19 @@ class BlockingCollectionIndexes:
     def drop(self, index: str, *, dry_run: bool = False) -> None:
         """Drop an index. Errors: `UnknownIndex`."""
 
+class BlockingCollectionSchema:
+    """What the items of a collection must look like: `shop.schema.put({"required": ["price"]})`. Errors: `BadPath`, `Unavailable`."""
+
+    def put(self, schema: Any, *, dry_run: bool = False) -> None:
+        """Give the collection a JSON Schema: from now on a write of an item that does not fit it is `UnfitBody`, which names the field.
+        Items that are there stay. Errors: `BadInput` for what is no schema, or has a keyword that is not known; `ViewModification`."""
+
+    def get(self) -> Any:
+        """The schema. Errors: `DocumentNotFound` where the collection has none."""
+
+    def delete(self, *, dry_run: bool = False) -> None:
+        """Take the schema away. Errors: `DocumentNotFound` where the collection has none."""
+
 class BlockingResource:
     """A document, a collection or an item: `shop = hw.documents["shop/catalogue~"]`, then `shop.put("hat", {"price": 12})`.
 
@@ -811,6 +831,10 @@ class BlockingResource:
     @property
     def indexes(self) -> BlockingCollectionIndexes:
         """The indexes of a collection."""
+
+    @property
+    def schema(self) -> BlockingCollectionSchema:
+        """What the items of a collection must look like."""
 
     def __getitem__(self, item: str) -> BlockingResource:
         """An item of a collection, by its id. Does no I/O. Errors: `BadPath`, `BadInput`."""
@@ -912,6 +936,24 @@ class BlockingCollectionViews:
 
     def delete(self, path: str, *, dry_run: bool = False) -> None:
         """End a view, and delete its items. Errors: `DocumentNotFound`."""
+
+class BlockingIndexTemplates:
+    """Indexes of every collection whose path fits: `hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
+
+    def put(
+        self, index: str, template: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+    ) -> ShownTemplate:
+        """Give every collection whose path fits this index, those that are there and those that come. In `template` * stands for any
+        characters but a slash. The rest as of `collection.indexes.create`. Errors: `AlreadyExists`, `BadFilter`."""
+
+    def list(self) -> Sequence[ShownTemplate]:
+        """Every template, by id."""
+
+    def get(self, index: str) -> ShownTemplate:
+        """A template. Errors: `UnknownIndex`."""
+
+    def delete(self, index: str, *, dry_run: bool = False) -> None:
+        """Take a template away; the indexes that it made stay. Errors: `UnknownIndex`."""
 
 class BlockingJournal:
     """The events of one entity, numbered from 1. The first Append creates it.

@@ -184,12 +184,12 @@ class DocumentChanges:
         def find() -> list[TransactionStatus]:
             if request.path is not None:
                 return transactions_of(documents, request.uri, limit=request.limit)
-            if request.state == "accepted":
+            if request.pending:
                 return pending_transactions(documents, limit=request.limit)
             return latest_transactions(documents, limit=request.limit)
 
         found = await asyncio.to_thread(find)
-        return TransactionListing([shown_transaction(one) for one in found if request.state in (None, one.state)])
+        return TransactionListing([shown_transaction(one) for one in found if request.state is None or request.pending != one.applied])
 
     async def transaction(self, request: follow_requests.FindTransaction) -> HyperStorageTransaction:
         documents = await self._opened()

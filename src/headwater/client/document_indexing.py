@@ -16,6 +16,7 @@ from headwater.documents.calls import IndexCall, deleted_index, new_index, unkno
 from headwater.documents.change import ChangeRecord, IndexDefinition
 from headwater.documents.index.builds import IndexBuilds
 from headwater.documents.index.definition import is_alike
+from headwater.documents.index.templates import TemplateIndexes
 from headwater.documents.open_documents import OpenDocuments
 from headwater.wire.operation import Reply
 
@@ -30,6 +31,7 @@ class DocumentIndexing:
         self._opened, self._clock, self._ids = opened, clock, ids
         self._builds = IndexBuilds(self, clock=clock)
         self._looks: set[asyncio.Task[None]] = set()
+        self._templates: TemplateIndexes | None = None
 
     # -- builds -----------------------------------------------------------------------------------------------
 
@@ -42,6 +44,14 @@ class DocumentIndexing:
             look.add_done_callback(self._looked)
 
         documents.activated.append(taken)
+        self._templates = TemplateIndexes(documents, self._make)
+        self._templates.start()
+
+    @property
+    def templates(self) -> TemplateIndexes:
+        """What gives collections the indexes of their templates, once there are documents."""
+        assert self._templates is not None
+        return self._templates
 
     def _looked(self, look: asyncio.Task[None]) -> None:
         self._looks.discard(look)
@@ -60,6 +70,8 @@ class DocumentIndexing:
     async def aclose(self, *, patience: float = 0.0) -> None:
         """Stop the builds; another process goes on with them. `patience`: seconds in which they may end by themselves."""
         await asyncio.gather(*self._looks, return_exceptions=True)
+        if self._templates is not None:
+            await self._templates.aclose()
         if patience:
             try:
                 async with self._clock.timeout(patience):

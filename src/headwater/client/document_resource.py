@@ -10,15 +10,18 @@ import msgspec
 
 from headwater.client.backend import Backend
 from headwater.client.collection_indexes import CollectionIndexes
+from headwater.client.collection_schema import CollectionSchema
 from headwater.client.document_value import (
     ANY_BODY,
     MISSING,
+    SNAPSHOT,
     B,
     BatchWrite,
     ChangesSince,
     Document,
     DocumentChange,
     batch_line,
+    begins_anew,
     change_of,
     decoded,
 )
@@ -64,6 +67,11 @@ class Resource:
     def indexes(self) -> CollectionIndexes:
         """The indexes of a collection."""
         return CollectionIndexes(self._backend, self.path)
+
+    @property
+    def schema(self) -> CollectionSchema:
+        """What the items of a collection must look like."""
+        return CollectionSchema(self._backend, self.path)
 
     def __getitem__(self, item: str) -> Resource:
         """An item of a collection, by its id. Does no I/O. Errors: `BadPath`, `BadInput`."""
@@ -129,10 +137,7 @@ class Resource:
         `filter`: a live query, of items that enter, change and leave. Without gaps; where history does not reach back, `reset` and a
         snapshot come.
         """
-        request = follow.PollContent(
-            path=self.path, after=None if after is None else str(after), snapshot="1" if snapshot else None, filter=filter
-        )
-        async for change in followed(self._backend, request):
+        async for change in followed(self._backend, feed_request(self.path, after, snapshot=snapshot, filter=filter)):
             yield change
 
     async def since(self, revision: int, item: str | None = None) -> ChangesSince:
@@ -249,12 +254,20 @@ class Resource:
         return (self.path, item) if body is MISSING else (self._at(item), body)
 
 
+def feed_request(path: str, after: int | str | None, *, snapshot: bool, filter: str | None = None) -> follow.PollContent:
+    """A feed behind a position, or one that begins with a snapshot."""
+    anew = snapshot or after == SNAPSHOT
+    return follow.PollContent(
+        path=path, after=None if after is None or after == SNAPSHOT else str(after), snapshot="1" if anew else None, filter=filter
+    )
+
+
 async def followed(backend: Backend, request: follow.PollContent) -> AsyncIterator[DocumentChange]:
     """The changes that a feed gives."""
 
     def behind(shown: Any) -> follow.PollContent:
-        if shown.method.startswith("snapshot:") and shown.method != "snapshot:end":
-            return request  # a snapshot that was cut off begins anew
+        if begins_anew(shown):  # a snapshot that was cut off begins anew, wherever the feed began
+            return msgspec.structs.replace(request, after=None, snapshot="1")
         return msgspec.structs.replace(request, after=shown.position or str(shown.revision), snapshot=None)
 
     async for shown in backend.stream(follow_ask.FEED, request, behind):

@@ -24,6 +24,8 @@ MISSING: Any = msgspec.UNSET
 """An argument that was not given."""
 ANY_BODY: Any = object
 """The type of a body that is not named: whatever JSON holds."""
+SNAPSHOT = "snapshot"
+"""The position of a change within a snapshot."""
 BatchWrite = BatchLine | tuple[Verb, str] | tuple[Verb, str, Any]
 """A write of a batch: method, path and body."""
 
@@ -38,7 +40,8 @@ class Document(msgspec.Struct, Generic[B], frozen=True, kw_only=True):
 
 
 class DocumentChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a document or an item. `position`: what `after` takes; `time` in ms.
+    """A change of a document or an item. `position`: what `after` takes; within a snapshot, which is not yet whole, it is "snapshot": the
+    feed begins with a new one. `time` in ms.
 
     `kind`: feed, a change; snapshot, the state before it, and snapshot:end behind it; enter, change, leave, of a live query; reset: forget
     what was followed so far, a snapshot comes.
@@ -92,6 +95,11 @@ def decoded(body: bytes, kind: type[B], path: str) -> B:
         ) from None
 
 
+def begins_anew(shown: ShownDocumentChange) -> bool:
+    """Whether whoever has had this change and no later one has to begin with a snapshot: what it has is not whole."""
+    return shown.method == "reset" or (shown.method.startswith("snapshot:") and shown.method != "snapshot:end")
+
+
 def change_of(shown: ShownDocumentChange) -> DocumentChange:
     """A change, as the door gives it."""
     kind, _, method = shown.method.partition(":")
@@ -102,5 +110,5 @@ def change_of(shown: ShownDocumentChange) -> DocumentChange:
         revision=shown.revision,
         body=None if shown.body is msgspec.UNSET else decoded(bytes(shown.body), object, shown.path),
         time=0 if shown.time is None else read_time(shown.time),
-        position=shown.position or str(shown.revision),
+        position=shown.position or (SNAPSHOT if begins_anew(shown) else str(shown.revision)),
     )

@@ -10,6 +10,7 @@ from headwater.cluster.forward import ForwardClient, ForwardServer
 from headwater.core.clock import Clock
 from headwater.documents.forwarded_calls import ForwardedCalls
 from headwater.documents.homes import PartitionHomes, RemoteHome
+from headwater.documents.index.template import TEMPLATES
 from headwater.documents.index_requests import CollectionRequest
 from headwater.wire.operation import Operation
 from headwater.wire.part import WorkerPlace
@@ -26,11 +27,11 @@ def shares(performer: DocumentsPerformer, place: WorkerPlace) -> None:
 
 
 async def home(performer: DocumentsPerformer, operation: Operation[Any, Any], variables: Mapping[str, str]) -> int | None:
-    """The worker that performs an operation on indexes or views of a collection. Errors: `BadPath`; those of the log."""
+    """The worker that performs an operation on indexes, a view, a schema or templates. Errors: `BadPath`; those of the log."""
     documents = await performer.opened()
     if documents.homes is None:
         return None
-    uri = CollectionRequest(path=variables["path"]).collection()
+    uri = CollectionRequest(path=variables["path"]).collection() if "path" in variables else TEMPLATES
     if documents.topic is None:
         if not operation.changes:
             return None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal
 
 from headwater.client.backend import Backend
 from headwater.client.collection_views import CollectionViews
-from headwater.client.document_resource import Resource, followed
+from headwater.client.document_resource import Resource, feed_request, followed
 from headwater.client.document_value import BatchWrite, DocumentChange, batch_line, decoded
+from headwater.client.index_templates import IndexTemplates
 from headwater.core.errors import BadInput, HeadwaterError
 from headwater.documents import follow_operations as follow_ask
 from headwater.documents import follow_requests as follow
 from headwater.documents import operations as ask
 from headwater.documents import requests
-from headwater.documents.answers import HyperStorageTransaction, HyperStorageTransactionCreated, ListedContent
+from headwater.documents.answers import HyperStorageTransaction, HyperStorageTransactionCreated, ListedContent, TransactionState
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
 from headwater.documents.path import parse_path
 from headwater.wire.problems import error_of, problem_in
@@ -36,6 +36,11 @@ class Documents:
     def views(self) -> CollectionViews:
         """Collections that mirror documents and items."""
         return CollectionViews(self._backend)
+
+    @property
+    def templates(self) -> IndexTemplates:
+        """Indexes of every collection whose path fits."""
+        return IndexTemplates(self._backend)
 
     def __getitem__(self, path: str) -> Resource:
         """A document, a collection (its path ends with ~) or an item. Does no I/O. Errors: `BadPath`."""
@@ -69,13 +74,14 @@ class Documents:
             raise BadInput(
                 f"{prefix!r:.60} is no prefix of paths.", hint='End it with a slash, or follow one path: hw.documents["a"].feed().'
             )
-        async for change in followed(self._backend, follow.PollContent(path=prefix, after=after, snapshot="1" if snapshot else None)):
+        async for change in followed(self._backend, feed_request(prefix, after, snapshot=snapshot)):
             yield change
 
     async def transactions(
-        self, path: str | None = None, *, state: Literal["accepted", "applied"] | None = None, limit: int = 100
+        self, path: str | None = None, *, state: TransactionState | None = None, limit: int = 100
     ) -> Sequence[HyperStorageTransaction]:
-        """Transactions, the newest first: of one document or collection, or of all."""
+        """Transactions, the newest first: of one document or collection, or of all. `state`: "accepted" are those that the store lacks; the
+        others are those that it has, with their indexes, and whose events can be read."""
         return (await self._backend.ask(follow_ask.TRANSACTIONS_LIST, follow.ListTransactions(path=path, state=state, limit=limit))).items
 
     async def transaction(self, transaction: str, *, wait: int = 0) -> HyperStorageTransaction:

@@ -17,6 +17,8 @@ from headwater.client.document_changes import DocumentChanges
 from headwater.client.document_indexing import DocumentIndexing
 from headwater.client.document_loops import DocumentLoops
 from headwater.client.document_reads import DocumentReads
+from headwater.client.document_schemas import DocumentSchemas
+from headwater.client.document_templates import DocumentTemplates
 from headwater.client.document_viewing import DocumentViewing
 from headwater.client.document_workers import DocumentWorkers
 from headwater.client.local import LocalLog
@@ -35,9 +37,11 @@ from headwater.documents.index_operations import INDEXING, VIEWS
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.open_documents import TOPIC, OpenDocuments
 from headwater.documents.path import ResourcePath, parse_path
+from headwater.documents.schema_operations import SCHEMAS
 from headwater.documents.settings import DOCUMENTS_SECTION
 from headwater.documents.store import DocumentStores
 from headwater.documents.store_address import open_stores
+from headwater.documents.template_operations import TEMPLATING
 from headwater.documents.write import BatchDraft, Draft, WrittenDocument
 from headwater.log import Log
 from headwater.wire import json
@@ -109,6 +113,8 @@ class DocumentsPerformer:
         self.indexing = DocumentIndexing(self.opened, clock=self.clock, ids=ids)
         self.follow = DocumentChanges(self.opened, clock=self.clock)
         self.viewing = DocumentViewing(self.opened, self.follow.feeds)
+        self.templates = DocumentTemplates(self.opened, lambda: self.indexing.templates)
+        self.schemas = DocumentSchemas(self.opened)
         self.care = DocumentCare(self.opened, self.settings.store.engine, self._owner_of)
         self.metrics = DocumentMetrics()
         self._loops: DocumentLoops | None = None
@@ -118,7 +124,14 @@ class DocumentsPerformer:
     # -- how it runs ------------------------------------------------------------------------------------------
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str = "") -> Any:
-        helpers = ((VIEWS, self.viewing), (INDEXING, self.indexing), (CARE, self.care), (FOLLOWING, self.follow))
+        helpers = (
+            (VIEWS, self.viewing),
+            (INDEXING, self.indexing),
+            (TEMPLATING, self.templates),
+            (SCHEMAS, self.schemas),
+            (CARE, self.care),
+            (FOLLOWING, self.follow),
+        )
         performs: Any = next((helper for operations, helper in helpers if operation in operations), self)
         answer = await getattr(performs, operation.name)(request)
         if operation.changes and operation not in _FREQUENT and not getattr(request, "dry_run", False):
@@ -163,7 +176,14 @@ class DocumentsPerformer:
         documents, log = await self.opened(), await self._log.open()
         if self._loops is None:
             folder = self._data(log) / "store" / "documents" / "recovery"
-            self._loops = DocumentLoops(documents, lambda: self._ownership(log), folder=folder, clock=self.clock, metrics=self.metrics)
+            self._loops = DocumentLoops(
+                documents,
+                lambda: self._ownership(log),
+                templates=self.indexing.templates,
+                folder=folder,
+                clock=self.clock,
+                metrics=self.metrics,
+            )
             self.metrics.read = documents.status
             self._loops.start()
             await self.viewing.start()

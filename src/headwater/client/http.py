@@ -48,9 +48,9 @@ class HttpConnection:
         `unix`: the server's Unix socket, used if it is reachable; `only_unix`: use no port. `same`: tells whether the intended server still
         listens at the address; if not, a new connection is `Unreachable`.
         """
+        self._pool = pool_of(url, token, ca=ca, unix=unix, only_unix=only_unix, same=same)
         self._url = url.rstrip("/")
         self._prefix = quote(urlsplit(self._url).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
-        self._pool = pool_of(url, token, ca=ca, unix=unix, only_unix=only_unix, same=same)
         authorization = f"Authorization: Bearer {token}\r\n" if token else ""
         self._common = f" HTTP/1.1\r\nHost: {urlsplit(self._url).netloc}\r\n{authorization}".encode()
 

@@ -167,6 +167,7 @@ class PlannedCommit:
                 offset=offset,
                 created=write.change.created,
                 applied=applied,
+                begins=write.begins,
             )
             for write in decided.writes
         )

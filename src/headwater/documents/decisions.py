@@ -21,6 +21,7 @@ from headwater.documents.index.keys import index_keys
 from headwater.documents.json_patch import apply_operations
 from headwater.documents.patch import NoMergePatch, increment, merge_between, merge_patch
 from headwater.documents.path import ResourcePath
+from headwater.documents.schema.settings import check_item
 from headwater.documents.store import AppendedRecord, DocumentHead, DocumentRow
 from headwater.documents.write import Precondition
 
@@ -63,6 +64,8 @@ class DecidedWrite(NamedTuple):
     generation: int
     last_id: str = ""
     ended_indexes: tuple[int, ...] = ()
+    begins: bool = False
+    """Whether a collection begins with it: there was none, or it was deleted."""
 
 
 class Decided(NamedTuple):
@@ -170,6 +173,8 @@ def _put(
     value = without_nulls(value)
     if path.item:
         value = item_value(path.item, value)
+        if head is not None and head.settings:
+            check_item(head.settings, path.text, value)
     body = body_bytes(value)
     change = ResourceChange(
         method="put",
@@ -180,7 +185,7 @@ def _put(
         expires=expires,
         obsolete=_obsolete(state, path, row, value),
     )
-    return DecidedWrite(path, change, _generation(head))
+    return DecidedWrite(path, change, _generation(head), begins=bool(path.item) and (head is None or head.deleted))
 
 
 def _patched(state: DocumentState, read: ReadDraft, head: DocumentHead | None, row: DocumentRow, moment: Moment) -> DecidedWrite:
@@ -199,6 +204,8 @@ def _patched(state: DocumentState, read: ReadDraft, head: DocumentHead | None, r
     after = without_nulls(after)
     if path.item:
         after = item_value(path.item, after)
+        if head is not None and head.settings:
+            check_item(head.settings, path.text, after)
     method, state_after = "patch", body_bytes(after)
     if draft.patch != "merge":
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, get_args
 
+from headwater.core.errors import BadInput
+from headwater.documents.answers import TransactionState
 from headwater.documents.etag import condition_of
 from headwater.documents.path import parse_path
 from headwater.documents.requests import ContentRequest, IfMatch, Prefer, Switch, is_on, wait_seconds
@@ -14,7 +16,10 @@ class FollowContent(ContentRequest, frozen=True, kw_only=True):
     """Which changes."""
 
     path: Annotated[
-        str, described("A document, a collection or an item; or a prefix that ends with /: everything below it.", segments="rest")
+        str,
+        described(
+            "A document, a collection or an item; or a prefix that ends with /: everything below it, / alone is all.", segments="rest"
+        ),
     ]
     after: Annotated[str | None, described("The id of the last change that was seen; left out: only what comes.")] = None
     last_event: Annotated[str | None, placed("header", "As `after`, which outranks it.", name="Last-Event-ID")] = None
@@ -22,7 +27,8 @@ class FollowContent(ContentRequest, frozen=True, kw_only=True):
     filter: Annotated[str | None, described("Only items that fulfil it: what enters, changes and leaves.")] = None
 
     def check(self) -> None:
-        parse_path(self.path.removesuffix("/"))
+        if self.path != "/":
+            parse_path(self.path.removesuffix("/"))
 
     @property
     def is_prefix(self) -> bool:
@@ -72,12 +78,23 @@ class ListTransactions(Request, frozen=True, kw_only=True):
     """Which transactions."""
 
     path: Annotated[str | None, placed("query", "Only those of this document or collection.")] = None
-    state: Annotated[Literal["accepted", "applied"] | None, described("Only those that are so far.")] = None
+    state: Annotated[TransactionState | None, described("accepted: only those that the store lacks; another: only those that it has.")] = (
+        None
+    )
     limit: Annotated[int, described("The most to answer with, the newest first.", least=1, most=1000)] = 100
 
     def check(self) -> None:
         if self.path is not None:
             parse_path(self.path)
+        if self.state is not None and self.state not in get_args(TransactionState):
+            raise BadInput(
+                f"{self.state!r:.40} is no state of a transaction.", hint=f"It is one of {', '.join(get_args(TransactionState))}."
+            )
+
+    @property
+    def pending(self) -> bool:
+        """Whether they are those that the store lacks. What it has is indexed and published, too: it comes there in one step."""
+        return self.state == "accepted"
 
     @property
     def uri(self) -> str:

@@ -25,6 +25,7 @@ from headwater.documents.forwarded import (
 )
 from headwater.documents.open_documents import LARGE, OpenDocuments
 from headwater.documents.write import Draft, WrittenDocument
+from headwater.documents.write_notices import tell_of_beginning
 from headwater.wire.problems import problem_of
 
 
@@ -63,6 +64,7 @@ class ForwardedCalls:
         metrics, error = self._documents.metrics, written.exception()
         if error is None:
             metrics.accepted(time.perf_counter() - began)
+            tell_of_beginning(self._documents, written.result())
             answer.set_result(encode(WrittenThere((written.result(),))))
         elif isinstance(error, Closed):  # it was released between: nothing was done
             again = asyncio.ensure_future(self._whole(call))

@@ -28,6 +28,7 @@ from headwater.documents.path import ResourcePath, partition_of
 from headwater.documents.settings import DocumentSettings
 from headwater.documents.store import DocumentHead, DocumentRow, DocumentStores, DocumentView, StoredPoint
 from headwater.documents.write import BatchDraft, Draft, WrittenDocument
+from headwater.documents.write_notices import tell_of_beginning
 from headwater.log import Log
 from headwater.log.record import Topic
 
@@ -78,6 +79,8 @@ class OpenDocuments:
         """Told of each write with a time to live: its partition, and the date in ms."""
         self.dropping = self._aftercare.dropping
         """Told of each index that is being deleted: its partition, collection and number."""
+        self.beginning: list[Callable[[str], None]] = []
+        """Told of each collection that begins."""
 
     # -- the topic --------------------------------------------------------------------------------------------
 
@@ -137,16 +140,19 @@ class OpenDocuments:
         limit = int(self.settings.max_body)
         large = len(draft.body) >= LARGE
         read = await asyncio.to_thread(read_draft, draft, limit=limit) if large else read_draft(draft, limit=limit)
-        return cast(WrittenDocument, await self._aftercare.called(draft.path.uri, read, draft.ttl, ends=draft.ends_collection))
+        written: WrittenDocument = await self._aftercare.called(draft.path.uri, read, draft.ttl, ends=draft.ends_collection)
+        tell_of_beginning(self, written)
+        return written
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
         if self.homes is not None and (other := await self._elsewhere(batch.uri)) is not None:
             return await other.write_batch(batch)
-        limit = int(self.settings.max_body)
-        read = await asyncio.to_thread(read_batch, batch, limit=limit)
+        read = await asyncio.to_thread(read_batch, batch, limit=int(self.settings.max_body))
         ttl = min([draft.ttl for draft in batch.drafts if draft.ttl is not None], default=None)
-        return cast("tuple[WrittenDocument, ...]", await self._aftercare.called(batch.uri, read, ttl, ends=batch.drafts[0].ends_collection))
+        written: tuple[WrittenDocument, ...] = await self._aftercare.called(batch.uri, read, ttl, ends=batch.drafts[0].ends_collection)
+        tell_of_beginning(self, *written)
+        return written
 
     def other(self, number: int) -> RemoteHome | None:
         """The worker that owns a partition; None where that is this one, or where there are no others."""

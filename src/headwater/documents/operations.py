@@ -38,7 +38,9 @@ from headwater.documents.bodies import (
 from headwater.documents.follow_operations import CARE, FOLLOWING
 from headwater.documents.index_operations import INDEXING, VIEW_DELETE, VIEW_PUT, VIEWS
 from headwater.documents.paging_query import filter_of_paging
+from headwater.documents.schema_operations import SCHEMA_DELETE, SCHEMA_PUT, SCHEMAS
 from headwater.documents.settings import DOCUMENTS_SECTION
+from headwater.documents.template_operations import TEMPLATE_DELETE, TEMPLATE_PUT, TEMPLATING
 from headwater.wire.operation import Operation, Role
 from headwater.wire.part import PartDefinition
 
@@ -161,7 +163,7 @@ CONTENT = (CONTENT_LIST, CONTENT_GET, CONTENT_PUT, CONTENT_PATCH, CONTENT_POST, 
 DOCUMENTS = PartDefinition(
     name="documents",
     door="documents",
-    operations=(*CONTENT, *INDEXING, *VIEWS, *FOLLOWING, *CARE),
+    operations=(*CONTENT, *INDEXING, *TEMPLATING, *VIEWS, *SCHEMAS, *FOLLOWING, *CARE),
     performs="headwater.client.documents_performer:DocumentsPerformer",
     offers="headwater.client.documents:Documents",
     handlers="headwater.server.document_handlers:DocumentHandlers",
@@ -170,7 +172,7 @@ DOCUMENTS = PartDefinition(
     closes="headwater.client.documents_performer:closes",
     owned=False,
     shares="headwater.client.document_workers:shares",
-    homed=(*INDEXING, VIEW_PUT, VIEW_DELETE),
+    homed=(*INDEXING, TEMPLATE_PUT, TEMPLATE_DELETE, VIEW_PUT, VIEW_DELETE, SCHEMA_PUT, SCHEMA_DELETE),
     home="headwater.client.document_workers:home",
     hops=True,
     commands="headwater.cli.doc:group",

@@ -63,6 +63,8 @@ class WrittenDocument(msgspec.Struct, frozen=True, kw_only=True):
     created: bool = False
     applied: bool = True
     replayed: bool = False
+    begins: bool = False
+    """Whether its collection begins with it."""
 
     @property
     def transaction(self) -> str:

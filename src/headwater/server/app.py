@@ -15,8 +15,11 @@ from headwater.server.auth import OriginCheck, Tokens
 from headwater.server.call import ALLOW, CALLER, WHO, Call, ClientGone
 from headwater.server.caller import ANYBODY, OWNER, Caller, beyond_prefixes, is_job
 from headwater.server.hot import HotPath
+from headwater.server.path_rules import check_rules
 from headwater.server.problem import problem_answer
 from headwater.server.route import Address, Match, Route, Router
+from headwater.server.tickets import ADDRESS as TICKETS
+from headwater.server.tickets import take_ticket
 from headwater.wire.operation import Role
 
 Report = Callable[[str, BaseException], None]
@@ -124,7 +127,11 @@ class App:
         if scope[CALLER].role < route.operation.role:
             needed = route.operation.role.name.lower()
             raise Forbidden(f"The token's role may not {route.operation.method} here.", hint=f"Use a token of the role {needed}.")
-        call.query = route.shape.read_query(scope["query_string"])
+        query, ticket = take_ticket(scope["query_string"])
+        if ticket is not None and route.operation.kind != "stream":
+            raise Forbidden("A ticket opens streams alone.", hint="Send a token: Authorization: Bearer TOKEN.")
+        call.query = route.shape.read_query(query)
+        check_rules(scope[CALLER].rules, route.operation, call.path, call.query)
         return call
 
     async def _without(self, address: Address, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,15 +142,16 @@ class App:
         await Response(status_code=204, headers={"Allow": address.allow})(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller:
-        """The caller of a request. Errors: `Denied` without a known token, `Forbidden` beyond the token's prefixes."""
+        """The caller of a request. Errors: `Denied` without a known token or ticket, `Forbidden` beyond the token's prefixes."""
         if self._tokens is None:
             return OWNER
         if scope["path"] in self._open:
             return ANYBODY
         authorization = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
-        caller = self._tokens.caller(authorization)
         path = scope["raw_path"].partition(b"?")[0]
-        if not caller.reaches(path) and not is_job(path):
+        ticket = None if authorization is not None else take_ticket(scope["query_string"]).ticket
+        caller = self._tokens.caller(authorization) if ticket is None else self._tokens.holder(ticket, path)
+        if not caller.reaches(path) and not is_job(path) and path != TICKETS.encode():
             raise beyond_prefixes()
         return caller
 

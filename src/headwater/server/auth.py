@@ -7,44 +7,61 @@ import hmac
 import logging
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.document_errors import BadPath
 from headwater.core.errors import BadConfig, Denied, Forbidden
+from headwater.documents.path import parse_path
 from headwater.server.caller import Caller, Prefix, segments_of
 from headwater.server.origins import AllowedOrigins
+from headwater.server.path_rules import ACTIONS, ADDRESSES, PathRules
+from headwater.server.tickets import ADDRESS, is_sealed, seal
 from headwater.wire.operation import Role
 
 _ROLES = {role.name.lower(): role for role in Role if role}
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+_WORDS = ("name", "prefix", *ACTIONS)
 _SHORTEST = 16  # characters: shorter tokens could be guessed over the network
 
 
 class Tokens:
     """The callers of tokens. Holds only digests, so that no token can be printed."""
 
-    def __init__(self, callers: Mapping[bytes, Caller], *, path: Path | None = None, more: Mapping[bytes, Caller] | None = None) -> None:
-        self._callers, self._path, self._more = dict(callers), path, dict(more or {})
+    def __init__(
+        self,
+        callers: Mapping[bytes, Caller],
+        *,
+        path: Path | None = None,
+        more: Mapping[bytes, Caller] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`clock`: tells when tickets end."""
+        self._callers, self._path, self._more, self._clock = dict(callers), path, dict(more or {}), clock or SystemClock()
         self._stamp = _stamp(path)
         self.generation = 0
         """Grows when the file was read anew: what was known of a token before need not hold any more."""
 
     @classmethod
-    def load(cls, path: Path) -> Tokens:
-        """Read lines of `role token [name=NAME] [prefix=/PATH …]`; skip empty lines and lines that begin with #.
+    def load(cls, path: Path, *, clock: Clock | None = None) -> Tokens:
+        """Read lines of `role token`, with `name=NAME`, `prefix=/ADDRESS`, `read=PATH`, `write=PATH` and `follow=PATH` behind them; skip
+        empty lines and lines that begin with #.
 
         Errors: `BadConfig` for a file that cannot be read or that others on the machine can read, and for a bad line (never showing it).
         """
-        tokens = cls({}, path=path)
+        tokens = cls({}, path=path, clock=clock)
         tokens._callers = _read(path)
         return tokens
 
     def with_operator(self, token: str) -> Tokens:
         """These tokens, and one more with the role operator."""
         more = {**self._more, _digest(token): Caller(Role.OPERATOR)}
-        return Tokens(self._callers, path=self._path, more=more)
+        return Tokens(self._callers, path=self._path, more=more, clock=self._clock)
 
     def renew(self) -> None:
         """Read the file if it has changed. Logs an invalid file once and keeps the old tokens until the file changes again."""
@@ -67,14 +84,32 @@ class Tokens:
             raise Denied("This server asks for a token.", hint="Send the header Authorization: Bearer TOKEN (or set HEADWATER_TOKEN).")
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip())
+        match = self._match(lambda known: hmac.compare_digest(known, digest))
+        if scheme.lower() != "bearer" or match is None:
+            raise Denied("This token is not known here.", hint="Ask whoever runs the server for one: Authorization: Bearer TOKEN.")
+        return match
+
+    def ticket(self, authorization: str | None, raw_path: bytes, *, seconds: int) -> tuple[str, int]:
+        """A ticket of the caller of this header for an address, and the date in ms at which it ends. Errors: `Denied`."""
+        self.caller(authorization)
+        until = self._clock.now_ms() + seconds * 1000
+        return seal(_digest((authorization or "").partition(" ")[2].strip()), raw_path, until), until
+
+    def holder(self, ticket: str, raw_path: bytes) -> Caller:
+        """The caller of a ticket for an address, who may read. Errors: `Denied`."""
+        now = self._clock.now_ms()
+        match = self._match(lambda known: is_sealed(ticket, known, raw_path, now))
+        if match is None:
+            raise Denied("This ticket is not for this address, or its time is over.", hint=f"Ask for another with POST {ADDRESS}.")
+        return msgspec.structs.replace(match, role=min(match.role, Role.READER))
+
+    def _match(self, is_of: Callable[[bytes], bool]) -> Caller | None:
         match = None
         # Compare every digest, each in constant time: the duration tells nothing about the tokens.
         for callers in (self._callers, self._more):
             for known, caller in callers.items():
-                if hmac.compare_digest(known, digest):
+                if is_of(known):
                     match = caller
-        if scheme.lower() != "bearer" or match is None:
-            raise Denied("This token is not known here.", hint="Ask whoever runs the server for one: Authorization: Bearer TOKEN.")
         return match
 
 
@@ -156,7 +191,7 @@ def _read(path: Path) -> dict[bytes, Caller]:
 
 
 def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Caller]:
-    if len(words) < 2 or words[0] not in _ROLES or not all(word.startswith(("name=", "prefix=")) for word in words[2:]):
+    if len(words) < 2 or words[0] not in _ROLES or not all(word.partition("=")[0] in _WORDS and "=" in word for word in words[2:]):
         raise BadConfig(
             f"{path}:{number}: not a role and a token.",
             hint=f"Write such as: reader TOKEN, or: reader TOKEN name=shop prefix=/log/orders. The roles are {', '.join(_ROLES)}.",
@@ -177,7 +212,21 @@ def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Caller]:
             f"{path}:{number}: a token has one name, of up to 64 letters, digits, '.', '_', '@' and '-'.", hint="Write such as: name=shop"
         )
     prefixes = tuple(_prefix(path, number, word.removeprefix("prefix=")) for word in words[2:] if word.startswith("prefix="))
-    return _digest(words[1]), Caller(_ROLES[words[0]], "".join(names), prefixes)
+    given = [word.partition("=") for word in words[2:]]
+    paths = {action: tuple(_ruled(path, number, text) for name, _, text in given if name == action) for action in ACTIONS}
+    rules = PathRules(**paths) if any(paths.values()) else None
+    if rules is not None and not prefixes:
+        prefixes = (ADDRESSES,)  # the log has the same documents under other addresses
+    return _digest(words[1]), Caller(_ROLES[words[0]], "".join(names), prefixes, rules)
+
+
+def _ruled(path: Path, number: int, written: str) -> str:
+    """The path of a rule."""
+    ruled = written.removesuffix("/")
+    try:
+        return parse_path(ruled).text
+    except BadPath as error:
+        raise BadConfig(f"{path}:{number}: {error.message}", hint="Write a path of documents such as: read=shop/catalogue~") from None
 
 
 def _prefix(path: Path, number: int, written: str) -> Prefix:

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from headwater.core.errors import Forbidden
+from headwater.server.path_rules import PathRules
 from headwater.wire.operation import Role
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Caller(msgspec.Struct, frozen=True):
     role: Role
     name: str = ""
     prefixes: tuple[Prefix, ...] = ()
+    rules: PathRules | None = None
+    """What it may do with documents; None: what its role allows."""
 
     @property
     def who(self) -> str:

@@ -29,6 +29,10 @@ from headwater.documents.operations import (
 )
 from headwater.documents.path import parse_path
 from headwater.documents.requests import ContentRequest, ContentWithBody, WriteBatch
+from headwater.documents.schema_operations import SCHEMA_PUT
+from headwater.documents.schema_requests import PutSchema
+from headwater.documents.template_operations import TEMPLATE_PUT
+from headwater.documents.template_requests import PutTemplate, TemplateNew
 from headwater.documents.write import Draft, Verb, WrittenDocument
 from headwater.server.call import ALLOW, Call, ClientGone
 from headwater.server.hot import HotAnswer, HotCall, HotReply
@@ -130,10 +134,13 @@ class DocumentHandlers:
             raise BadType("A batch is lines.", hint="Add the header Content-Type: application/x-ndjson")
         body = await call.body()
         lines = await asyncio.to_thread(read_batch, body) if len(body) > _LARGE else read_batch(body)
+        if call.caller.rules is not None:
+            for line in lines:
+                call.caller.rules.check("write", line.path)
         asked = msgspec.structs.replace(request, lines=lines)
         return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, asked, who=call.who))
 
-    # -- indexes and views ------------------------------------------------------------------------------------
+    # -- indexes, templates, views and schemas ------------------------------------------------------------------------------------
 
     async def index_post(self, call: Call) -> ASGIApp:
         request: HyperStorageIndexPost = await call.request()
@@ -158,6 +165,18 @@ class DocumentHandlers:
             )
         asked = msgspec.structs.replace(request, new=new)
         return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, asked, who=call.who))
+
+    async def template_put(self, call: Call) -> ASGIApp:
+        request: PutTemplate = await call.request()
+        _one_document(call)
+        asked = msgspec.structs.replace(request, new=read_new(await call.body(), TemplateNew))
+        return self._handlers.answered(TEMPLATE_PUT, call, await self._handlers.backend.perform(TEMPLATE_PUT, asked, who=call.who))
+
+    async def schema_put(self, call: Call) -> ASGIApp:
+        request: PutSchema = await call.request()
+        _one_document(call)
+        asked = msgspec.structs.replace(request, body=await call.body())
+        return self._handlers.answered(SCHEMA_PUT, call, await self._handlers.backend.perform(SCHEMA_PUT, asked, who=call.who))
 
     # -- changes ----------------------------------------------------------------------------------------------
 

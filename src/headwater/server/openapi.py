@@ -97,7 +97,10 @@ def document(operations: Iterable[Operation[Any, Any]], version: str) -> dict[st
         "paths": paths,
         "components": {
             "schemas": dict(sorted(components.schemas.items())),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "Needed when the server has a token file."}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "Needed when the server has a token file."},
+                "ticket": {"type": "apiKey", "in": "query", "name": "ticket", "description": "Of POST /tickets, for this address."},
+            },
         },
     }
 
@@ -114,7 +117,7 @@ def _described(operation: Operation[Any, Any], components: Components) -> dict[s
         "x-role": operation.role.name.lower(),
     }
     if operation.role is not Role.NOBODY:
-        described["security"] = [{}, {"token": []}]
+        described["security"] = [{}, {"token": []}, *([{"ticket": []}] if operation.kind == "stream" else ())]
     if shape.body is not None:
         content = {"application/json": {"schema": components.of(shape.body)}}
         required = any(field.required for field in msgspec.structs.fields(shape.body))

@@ -18,12 +18,15 @@ from headwater.server.call import Call, json_answer
 from headwater.server.caller import beyond_prefixes
 from headwater.server.pages import front_page, reference_page
 from headwater.server.route import Route
+from headwater.server.tickets import ADDRESS, LONGEST
 from headwater.wire.operation import Operation, Request, Role, described
+from headwater.wire.times import show_time
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from headwater.client.local import LocalLog
+    from headwater.server.auth import Tokens
     from headwater.server.team import Team
 
 
@@ -41,6 +44,23 @@ class JobLook(JobRequest, frozen=True, kw_only=True):
     """A job, and how long to wait for its end."""
 
     wait: Annotated[int, described("Seconds to wait for its end.", least=0, most=60)] = 0
+
+
+class TicketRequest(Request, frozen=True, kw_only=True):
+    """For what, and how long."""
+
+    path: Annotated[
+        str, described("The address of a stream, percent-encoded, such as /hyper-storage/feed/shop/catalogue~.", pattern="^/[!->@-~]*$")
+    ]
+    seconds: Annotated[int, described("How long streams may be opened with it; one that is open stays open.", least=1, most=LONGEST)] = 60
+
+
+class StreamTicket(msgspec.Struct, frozen=True):
+    """Give it as the parameter `ticket`: /hyper-storage/feed/shop/catalogue~?ticket=TICKET."""
+
+    ticket: str
+    path: str
+    expires: str | int | None
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -146,7 +166,18 @@ DOCS = Operation(
     role=Role.NOBODY,
     says="Every address as a page to read.",
 )
-OWN = (FRONT, DOCS, HEALTH, READY, METRICS, OPENAPI, SHOW_JOB, CANCEL_JOB)
+TICKET = Operation(
+    part="server",
+    name="ticket",
+    method="POST",
+    path=ADDRESS,
+    request=TicketRequest,
+    answer=StreamTicket,
+    statuses={201: "It is good from now on."},
+    role=Role.READER,
+    says="A ticket with which the stream of one address is opened without a token, as EventSource of a browser does.",
+)
+OWN = (FRONT, DOCS, HEALTH, READY, METRICS, OPENAPI, SHOW_JOB, CANCEL_JOB, TICKET)
 
 
 class OwnHandlers:
@@ -161,9 +192,11 @@ class OwnHandlers:
         jobs: Jobs,
         document: Callable[[], dict[str, Any]],
         team: Team | None = None,
+        tokens: Tokens | None = None,
     ) -> None:
-        """`team`: the other workers, which the answers include."""
+        """`team`: the other workers, which the answers include. `tokens`: None where the server asks for none."""
         self._log, self._metrics, self._stop, self._jobs, self._document, self._team = log, metrics, stop, jobs, document, team
+        self._tokens = tokens
 
     def routes(self) -> list[Route]:
         return [Route(operation, getattr(self, operation.name)) for operation in OWN]
@@ -210,6 +243,19 @@ class OwnHandlers:
             if call.caller.role < Role.OPERATOR:
                 raise Forbidden("The token's role may not end the jobs of others.", hint="Use a token of the role operator.")
         return json_answer(await self._jobs.cancel(call.path["job"]))
+
+    async def ticket(self, call: Call) -> ASGIApp:
+        request: TicketRequest = await call.request()
+        path = request.path.encode()
+        if not call.caller.reaches(path):
+            raise beyond_prefixes()
+        # A server without tokens asks for no ticket either: pages that give one are served as everybody is.
+        ticket, until = ("none", None) if self._tokens is None else self._ticket(call, path, request.seconds)
+        return json_answer(StreamTicket(ticket, request.path, show_time(until)), 201)
+
+    def _ticket(self, call: Call, path: bytes, seconds: int) -> tuple[str, int]:
+        assert self._tokens is not None
+        return self._tokens.ticket(call.header(b"authorization"), path, seconds=seconds)
 
     def _started(self, call: Call) -> bool:
         """Whether the caller has started the job. Two tokens with the same name, role and prefixes are one caller."""

@@ -153,7 +153,9 @@ class Worker:
                 load(part.measures)(metrics, backend.performer(part.name), log)
         handlers = Handlers(backend, streams=streams, stop=self._stopped, ids=self._ids)
         described = cache(lambda: document([*OWN, *parts.operations()], metadata.version("headwater")))
-        own = OwnHandlers(log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team)
+        own = OwnHandlers(
+            log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team, tokens=self._tokens
+        )
         elsewhere = {part.name for part in parts.PARTS if not self._runs(part)}
         hops = {part.name for part in parts.PARTS if part.hops and self._settings.log.engine == "kafka"}
         routes = [

@@ -39,7 +39,9 @@ def app_over(
     backend = LocalBackend(log, clock=clock, performers=performers)
     streams = Streams(most=10, memory=1 << 20, metrics=metrics.http, now=clock.monotonic)
     handlers = Handlers(backend, streams=streams, stop=stop, ids=lambda: "id")
-    own = OwnHandlers(log=log, metrics=metrics, stop=stop, jobs=backend.jobs, document=lambda: document([*OWN, *parts.operations()], "1"))
+    own = OwnHandlers(
+        log=log, metrics=metrics, stop=stop, jobs=backend.jobs, document=lambda: document([*OWN, *parts.operations()], "1"), tokens=tokens
+    )
     return App(
         [*own.routes(), *handlers.routes(), *more],
         tokens=tokens,

@@ -70,6 +70,19 @@ class DocumentChangeCases(DocumentCasesGround):
             changes += found
         assert sorted((one["method"], one["path"]) for one in changes) == [("feed:delete", f"{root}/a"), ("feed:put", f"{root}/d~/2")]
 
+    def test_a_feed_of_everything(self, house: DocumentHouse, root: str) -> None:
+        events = house.events(f"{FEED}//?snapshot=1", "snapshot:end")
+        position = events[-1]["id"]
+        house.put(f"{root}/a", 1)
+        house.put(f"{root}-other~/b", {})
+        paths: set[str] = set()
+        while not paths >= {f"{root}/a", f"{root}-other~/b"}:  # a poll may answer with the changes of some partitions
+            lines = house.ask("GET", f"{FEED}//?after={position}", Prefer="wait=10").text.splitlines()
+            assert lines
+            changes = [msgspec.json.decode(line) for line in lines]
+            paths |= {one["path"] for one in changes}
+            position = changes[-1]["position"]
+
     def test_a_snapshot_and_then_what_follows(self, house: DocumentHouse, root: str) -> None:
         path = f"{root}~"
         house.fill(path, {"id": "a"}, {"id": "b"})

@@ -216,6 +216,18 @@ class DocumentQueryCases(DocumentCasesGround):
         shown = house.ask("GET", f"{INDEXES}/{path}/before").json()
         assert shown["status"] == "ready"
 
+    def test_a_collection_is_deleted_with_its_indexes(self, house: DocumentHouse, root: str) -> None:
+        path = f"{root}~"
+        house.put(f"{path}/1", {"b": 1})
+        house.index(path, "by-b", sortBy=[{"fieldName": "b"}])
+        house.delete(path)
+        indexes = house.ask("GET", f"{INDEXES}/{path}").json()["items"]
+        assert [one["status"] for one in indexes] in ([], ["deleting"])  # its rows are removed in the background
+        house.put(f"{path}/2", {"b": 2})
+        assert house.get(path, "sort=b&explain=1").json()["explain"]["index"] is None
+        house.index(path, "by-b", sortBy=[{"fieldName": "b"}])
+        assert house.query(path, sort="b") == ["2"]
+
     def test_items_that_fit_no_index_hold_up_no_feed(self, house: DocumentHouse, root: str) -> None:
         path = f"{root}~"
         house.index(path, "decimals", sortBy=[{"fieldName": "n", "fieldType": "decimal"}], filterBy="n + 1 > 0")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
+from headwater.documents.answers import TransactionState
 from headwater.testing.document_cases_ground import CONTENT, LINES, DocumentCasesGround, DocumentHouse, items, problem, told
 
 _JSON_PATCH, _INCREMENT = "application/json-patch+json", "application/vnd.hyper-storage-increment+json"
@@ -297,6 +298,15 @@ class DocumentVerbCases(DocumentCasesGround):
         house.put(f"{root}/doc", 2)
         listed = house.ask("GET", f"/hyper-storage/transactions?path={root}/doc").json()["items"]
         assert [one["revision"] for one in listed] == [2, 1]
+        by_state = {
+            state: house.ask("GET", f"/hyper-storage/transactions?path={root}/doc&state={state}") for state in get_args(TransactionState)
+        }
+        assert {state: len(found.json()["items"]) for state, found in by_state.items()} == {
+            "accepted": 0,
+            "applied": 2,
+            "indexed": 2,
+            "published": 2,
+        }
         assert problem(house.ask("GET", "/hyper-storage/transactions/nothing"))[0] in (400, 404)
 
     def test_a_listing(self, house: DocumentHouse, root: str) -> None:

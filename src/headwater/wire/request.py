@@ -15,7 +15,7 @@ from headwater.core.errors import BadInput
 from headwater.core.spelling import nearest
 from headwater.wire import json
 from headwater.wire.operation import NOT_BLANK, Operation, Paging, R, Request
-from headwater.wire.parameter import Field, Parameter, bounds_of, fields_of
+from headwater.wire.parameter import Field, Parameter, Segments, bounds_of, fields_of
 
 _PLAIN = re.compile(rb"[A-Za-z_]+=[A-Za-z0-9_.-]*(?:&[A-Za-z_]+=[A-Za-z0-9_.-]*){0,9}")  # what needs no decoding: nearly every query
 
@@ -108,10 +108,8 @@ class RequestShape(Generic[R]):
 
     def write(self, request: R) -> SentRequest:
         """The address, headers and body that send a request."""
-        named = {
-            name: quote(parameter.write(getattr(request, parameter.field)), safe="" if parameter.segments == "one" else "/")
-            for name, parameter in self.path.items()
-        }
+        written = {name: parameter.write(getattr(request, parameter.field)) for name, parameter in self.path.items()}
+        named = {name: quote(text, safe="/" if _spreads(self.path[name].segments, text) else "") for name, text in written.items()}
         return SentRequest(
             path=self._operation.path.format(**named),
             query=self._written(request, self.query.values()),
@@ -200,3 +198,8 @@ def _pairs(written: bytes) -> list[tuple[str, str]]:
         return parse_qsl(written.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
     except ValueError:
         raise BadInput("The query of the address cannot be read.", hint="Percent-encode it as UTF-8.") from None
+
+
+def _spreads(segments: Segments, text: str) -> bool:
+    """Whether a variable is written as several segments. A collection whose ~ is left out is one: nothing else says where it ends."""
+    return segments == "rest" or (segments == "collection" and text.endswith("~"))

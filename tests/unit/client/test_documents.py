@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.until import until
 
 import headwater
 from headwater.client.backend import Backend
-from headwater.client.document_resource import Resource
+from headwater.client.document_resource import Resource, followed
 from headwater.client.document_value import Document
 from headwater.client.documents import Documents
 from headwater.client.documents_performer import DocumentsPerformer, closes, opens
@@ -34,6 +34,8 @@ from headwater.core.document_errors import (
 )
 from headwater.core.errors import AlreadyExists, BadInput, HeadwaterError, KeyReused, UnknownTopic
 from headwater.core.settings import Settings
+from headwater.documents.answers import ShownDocumentChange
+from headwater.documents.follow_requests import PollContent
 from headwater.documents.requests import BatchLine
 from headwater.testing.app import app_over
 from headwater.testing.scripted import served
@@ -276,6 +278,61 @@ async def test_a_snapshot_comes_first(shop: Resource) -> None:
         ("snapshot", "put", "shop/catalogue~/b", 2),
         ("snapshot:end", None, "shop/catalogue~", 2),
     ]
+
+
+@pytest.mark.parametrize("body", [{"a": float("nan")}, [float("inf")], {"a": [{"b": Decimal("NaN")}]}])
+async def test_what_json_cannot_hold_is_refused(shop: Resource, body: Any) -> None:
+    for write in (shop.put("hat", body), shop.patch("hat", body), shop.post(body)):
+        with pytest.raises(BadInput):
+            await write
+    with pytest.raises(BadInput):
+        await shop.batch([("put", "shop/catalogue~/hat", body)])
+    await shop.put("hat", {"a": None, "b": "null", "c": Decimal("1.10"), "d": msgspec.Raw(b"null")})
+
+
+async def test_a_state_that_no_transaction_has_is_refused(documents: Documents) -> None:
+    with pytest.raises(BadInput, match="zz"):
+        await documents.transactions(state="zz")  # type: ignore[arg-type]
+
+
+async def test_whoever_dies_within_a_snapshot_begins_it_anew(documents: Documents, shop: Resource) -> None:
+    """With the revision of one item as the position, the items with lower revisions that had not come yet would never come."""
+    await shop.put("b", {})
+    await shop.put("a", {})
+    for begun in (shop.feed(snapshot=True), shop.feed(after=99)):
+        seen = await some(begun, 2)
+        assert {one.kind for one in seen} <= {"snapshot", "reset"}
+        for change in seen:
+            again = await some(shop.feed(after=change.position), 3)
+            assert [one.path for one in again] == ["shop/catalogue~/a", "shop/catalogue~/b", "shop/catalogue~"]
+            assert again[-1].position == "2"
+    (part,) = await some(documents.feed("shop/", snapshot=True), 1)
+    again = await some(documents.feed("shop/", after=part.position), 3)
+    assert [one.kind for one in again] == ["snapshot", "snapshot", "snapshot:end"]
+    (part,) = await some(shop.feed(filter="n = null"), 1)
+    assert [one.kind for one in await some(shop.feed(after=part.position, filter="n = null"), 3)] == [
+        "snapshot",
+        "snapshot",
+        "snapshot:end",
+    ]
+
+
+@pytest.mark.parametrize("method", ["reset", "snapshot:put"])
+async def test_a_stream_that_breaks_within_a_snapshot_begins_it_anew(method: str) -> None:
+    """Wherever the feed began: one that only wanted what comes lacks what the snapshot would have told."""
+    asked: list[PollContent] = []
+
+    class Breaking:
+        async def stream(self, operation: object, request: PollContent, resume: Callable[[ShownDocumentChange], PollContent]) -> Any:
+            shown = ShownDocumentChange(method=method, path="a", revision=7)  # type: ignore[arg-type]
+            yield shown
+            asked.append(resume(shown))
+            yield ShownDocumentChange(method="feed:put", path="a", revision=8, position="8")
+            asked.append(resume(ShownDocumentChange(method="feed:put", path="a", revision=8, position="8")))
+
+    async for _ in followed(Breaking(), PollContent(path="a")):  # type: ignore[arg-type]
+        pass
+    assert [(one.after, one.snapped) for one in asked] == [(None, True), ("8", False)]
 
 
 async def test_a_live_query_tells_who_enters_and_leaves(shop: Resource) -> None:

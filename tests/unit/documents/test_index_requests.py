@@ -7,6 +7,7 @@ import pytest
 from headwater.core.document_errors import BadFilter, BadPath
 from headwater.core.errors import BadInput
 from headwater.documents.change import IndexDefinition, SortField
+from headwater.documents.index_operations import INDEX_GET
 from headwater.documents.index_requests import (
     CollectionRequest,
     HyperStorageIndexNew,
@@ -17,6 +18,7 @@ from headwater.documents.index_requests import (
     collection_of,
 )
 from headwater.wire.operation import Request
+from headwater.wire.request import shape_of
 
 
 @pytest.mark.parametrize(("path", "collection"), [("abc", "abc~"), ("abc~", "abc~"), ("abc/xyz", "abc/xyz~")])
@@ -55,3 +57,8 @@ def test_an_index_is_asked_for_as_the_older_clients_do() -> None:
     )
     with pytest.raises(BadFilter):
         HyperStorageIndexNew(filter_by="b >").definition("i")
+
+
+@pytest.mark.parametrize(("path", "address"), [("shop/x~", "shop/x~"), ("shop/x", "shop%2Fx"), ("x", "x")])
+def test_a_collection_without_its_tilde_travels_as_one_segment(path: str, address: str) -> None:
+    assert shape_of(INDEX_GET).write(IndexRequest(path=path, index="i")).path == f"/hyper-storage/indexes/{address}/i"

@@ -25,7 +25,9 @@ from headwater import parts
 from headwater.cli.app import app
 from headwater.client.backend import Backend
 from headwater.client.collection_indexes import CollectionIndexes
+from headwater.client.collection_schema import CollectionSchema
 from headwater.client.collection_views import CollectionViews
+from headwater.client.index_templates import IndexTemplates
 from headwater.client.job import Job
 from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.client.local import local_log
@@ -237,6 +239,10 @@ def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]
         classes, name = [NamedProjection], operation.name.removeprefix("projection_")
     elif operation.name.startswith("index_"):  # of `collection.indexes`
         classes, name = [CollectionIndexes], {"post": "create", "get": "status", "delete": "drop"}.get(verb := operation.name[6:], verb)
+    elif operation.name.startswith("template_"):  # of `hw.documents.templates`
+        classes, name = [IndexTemplates], operation.name.removeprefix("template_")
+    elif operation.name.startswith("schema_"):  # of `collection.schema`
+        classes, name = [CollectionSchema], operation.name.removeprefix("schema_")
     elif operation.name.startswith("view_"):  # of `hw.documents.views`
         classes, name = [CollectionViews], operation.name.removeprefix("view_")
     else:

@@ -1,0 +1,1 @@
+"""Schemas of collections: what their items must look like."""
