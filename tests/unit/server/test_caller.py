@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from headwater import parts
+from headwater.core.unix_socket import listen_unix
 from headwater.server.caller import FORWARDED, is_job, origin_of
 from headwater.server.connection import CONNECTION
 from headwater.server.forward import Forwarding
@@ -71,7 +72,9 @@ async def test_a_worker_tells_the_owner_where_a_request_came_from(tmp_path: Path
     team = Team(tmp_path, slot=1, size=2)
     team.folder.mkdir()
     routes = [Route(operation, None) for operation in parts.operations()]  # type: ignore[arg-type]
-    async with await asyncio.start_unix_server(owner, team.socket(0)):
+    sock = listen_unix(team.folder, team.socket(0).name)
+    assert sock is not None
+    async with await asyncio.start_unix_server(owner, sock=sock):
         admitting = SimpleNamespace(admits=lambda scope, receive: True)
         forwarding = Forwarding(admitting, routes, team=team, backend=None, max_body=100)  # type: ignore[arg-type]
         await forwarding(scope, receive, send)

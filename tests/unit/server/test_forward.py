@@ -244,7 +244,9 @@ async def test_an_owner_that_dies_under_a_change_leaves_its_outcome_unknown(meth
         writer.close()
 
     (tmp_path / "workers").mkdir()
-    server = await asyncio.start_unix_server(dying, tmp_path / "workers" / "0.sock")
+    sock = listen_unix(tmp_path / "workers", "0.sock")
+    assert sock is not None
+    server = await asyncio.start_unix_server(dying, sock=sock)
     async with forwarding(tmp_path, None) as app:
         status, body = await Client(method, "/log/t/0/compact", headers=[(b"prefer", b"respond-async")]).ask(app)
         assert (status, code(body)) == (503, expected)
@@ -259,10 +261,14 @@ async def test_an_answer_that_breaks_off_is_not_ended_as_a_whole_one(tmp_path: P
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_unix_server(breaking, tmp_path / "owner.sock")
+    (tmp_path / "workers").mkdir()
+    sock = listen_unix(tmp_path / "workers", "0.sock")
+    assert sock is not None
+    server = await asyncio.start_unix_server(breaking, sock=sock)
     async with forwarding(tmp_path, None) as app:
         client = Client()
         await client.ask(app)  # without an error, of which the server's log would show the way through the code
+        assert [message.get("status", message.get("body")) for message in client.messages] == [200, b"half"]
         assert [message.get("more_body", True) for message in client.messages] == [True] * len(client.messages)
         app.close()
     server.close()
