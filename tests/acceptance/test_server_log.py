@@ -20,6 +20,7 @@ from headwater.wire.request import shape_of
 EVENTS = {"Accept": "text/event-stream"}
 LINES = {"Content-Type": "application/x-ndjson"}
 BODIES = {
+    "server_ticket": b'{"path": "/log/none/0/records"}',
     "pipeline_ack": b'{"offset": 0, "why": "w"}',
     "pipeline_replay": b'{"first": 0, "last": 0}',
     "wal_write": b'{"payloads": ["a"]}',
@@ -46,6 +47,7 @@ STATUSES = {  # where it is neither 404 for what is not there nor 200
     "documents_restore": 400,  # which revision?
     "documents_trail": 200,  # of what may come
     "documents_verify": 202,
+    "server_ticket": 201,
     "documents_rebuild": 202,
 }
 EVERY: list[Operation[Any, Any]] = [*OWN, *parts.operations()]
