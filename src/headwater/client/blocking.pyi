@@ -748,8 +748,8 @@ class BlockingDocuments:
     def __getitem__(self, path: str) -> BlockingResource:
         """A document, a collection (its path ends with ~) or an item. Does no I/O. Errors: `BadPath`."""
 
-    def list(self, prefix: str = "") -> Generator[ListedContent]:
-        """The documents and collections whose paths begin so, by path."""
+    def list(self, prefix: str = "", after: str = "") -> Generator[ListedContent]:
+        """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
 
     def batch(self, writes: Sequence[BatchWrite]) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
         """Many writes, each done by itself, those of one document or collection in their order: method, path and body of each, such as

@@ -48,9 +48,8 @@ class Documents:
             raise BadInput(f"{path!r:.60} is no path.", hint='Write it such as hw.documents["shop/catalogue~"].')
         return Resource(self._backend, parse_path(path).text)
 
-    async def list(self, prefix: str = "") -> AsyncIterator[ListedContent]:
-        """The documents and collections whose paths begin so, by path."""
-        after = ""
+    async def list(self, prefix: str = "", after: str = "") -> AsyncIterator[ListedContent]:
+        """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
         while True:
             page = await self._backend.ask(ask.CONTENT_LIST, requests.ListContent(prefix=prefix, after=after, limit=_PAGE))
             for one in page.items:
