@@ -61,9 +61,10 @@ class DocumentsConnection(Closing):
 
     # -- writing ----------------------------------------------------------------------------------------------
 
-    def write(self, lines: Sequence[BatchLine]) -> Sequence[HeadwaterError | None]:
-        """Do each of the writes; return the error that each met. Errors: `BadInput` for what no line is to blame for alone."""
-        outcomes = self._ask(lambda: self._documents.batch(list(lines)))
+    def write(self, lines: Sequence[BatchLine], seconds: float) -> Sequence[HeadwaterError | None]:
+        """Do each of the writes; return the error that each met. Errors: `BadInput` for what no line is to blame for alone; `Unreachable`,
+        also after so many seconds: then they may be done or not."""
+        outcomes = self._ask(lambda: self._documents.batch(list(lines), timeout=seconds))
         return [one if isinstance(one, HeadwaterError) else None for one in outcomes]
 
     def check_written(self, path: str) -> None:

@@ -139,10 +139,10 @@ class DocumentsWriter(ConvertingWriter[Write]):
                     self._send(portion[at : at + _LINES])
 
     def _send(self, writes: Sequence[Write]) -> None:
-        self.left()
+        left = self.left()
         self.fence()
         try:
-            outcomes = self._connection.write([one.line for one in writes])
+            outcomes = self._connection.write([one.line for one in writes], left)
         except BadInput as error:  # such as too large a request: which write is to blame is not said
             if len(writes) == 1:
                 raise rejected(writes[0].offset, error) from error

@@ -18,9 +18,8 @@ ALL = Namespaces()
 
 
 def change(method: Any, **more: Any) -> ResourceChange:
-    return ResourceChange(
-        method=method, revision=1, **{name: msgspec.Raw(one) if name in ("event", "body") else one for name, one in more.items()}
-    )
+    given: dict[str, Any] = {name: msgspec.Raw(one) if name in ("event", "body") else one for name, one in more.items()}
+    return ResourceChange(method=method, revision=1, **given)
 
 
 def told(path: str, uri: str, *changes: ResourceChange, chosen: Namespaces = ALL) -> list[tuple[Any, ...]]:

@@ -25,7 +25,7 @@ def write(adaptor: DocumentsAdaptor, *messages: Message, fence: Any = None) -> N
     start, end = messages[0].offset, messages[-1].offset + 1
     writer = adaptor.writer(Part(pipeline=ME[0], sink=ME[1], start=start, end=end, epoch=1))
     if fence is not None:
-        writer.fence = fence  # type: ignore[method-assign]
+        writer.fence = fence
     try:
         writer.write(Batch(start=start, end=end, messages=messages))
     finally:
