@@ -13,7 +13,7 @@ from headwater.adaptors.documents.messages import REST, given_back, identified, 
 from headwater.adaptors.documents.source import location_system
 from headwater.adaptors.headwater.connection import opened
 from headwater.adaptors.pieces import portions
-from headwater.core.document_errors import DocumentNotFound
+from headwater.core.document_errors import DocumentNotFound, ViewModification
 from headwater.core.errors import BadInput, Fenced, HeadwaterError, NotFound, Rejected, Unavailable
 from headwater.documents.open_documents import TOPIC
 from headwater.documents.path import parse_path
@@ -153,7 +153,9 @@ class DocumentsWriter(ConvertingWriter[Write]):
         for one, met in zip(writes, outcomes, strict=True):
             if met is None or (isinstance(met, DocumentNotFound) and one.line.method == "delete"):
                 continue
-            raise rejected(one.offset, met) if isinstance(met, BadInput) else as_unreachable(met)
+            if isinstance(met, BadInput | ViewModification):
+                raise Rejected(met.message, offset=one.offset, before_taken=True, hint=met.hint)
+            raise as_unreachable(met)
 
 
 def distinct(writes: Sequence[Write]) -> Iterator[list[Write]]:

@@ -72,6 +72,13 @@ def test_a_refused_document_is_named_and_nothing_behind_it_of_that_document_is_w
     assert [one["id"] for one in sink.rows("things")] == ["1", "4"]
 
 
+def test_a_view_takes_no_message(data: str, shop: Any) -> None:
+    shop.views.put("dear~", "a~/{*}")
+    with pytest.raises(Rejected, match="is a view") as refused:
+        write(documents("dear~", address=data), message(3, _id=1))
+    assert refused.value.offset == 3
+
+
 def test_documents_below_a_prefix(data: str, shop: Any) -> None:
     sink = documents("copy/{namespace}", address=data)
     write(sink, message(0, namespace="shop/", _id="eu/open", yes=True), message(1, namespace="shop/hats~", _id=1))
