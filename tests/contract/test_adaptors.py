@@ -20,7 +20,7 @@ from headwater.client.blocking import open_blocking
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.pipeline import values
-from headwater.pipeline.adaptors import file, headwater, journal, sqlite
+from headwater.pipeline.adaptors import documents, file, headwater, journal, sqlite
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.sink_adaptor import CanWrite
 from headwater.pipeline.source_adaptor import CanCopy
@@ -93,6 +93,17 @@ class TestJournalSource(CopyContract):
         return journal("bank", address=str(tmp_path / "data"), namespace=request.param)
 
 
+class TestDocumentsSource(CopyContract):
+    @pytest.fixture(params=["things/", "things/a~"])
+    def source(self, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CanCopy]:
+        with open_blocking(tmp_path / "data", create=True) as hw:
+            paths = ["a~"] if request.param.endswith("~") else ["a~", "b~", "c~", "", ""]
+            for number, row in enumerate(ROWS):
+                hw.documents[f"things/{paths[number % len(paths)] or 'd'}/{number:03}"].put(row if paths[number % len(paths)] else {"n": 1})
+        yield documents(request.param, address=str(tmp_path / "data"))
+        DOORS.close_unused()
+
+
 class TestFolderOfLines(SinkContract):
     deletes = upserts = False
 
@@ -160,4 +171,18 @@ class TestQueue(SinkContract):
     @pytest.fixture
     def sink(self, tmp_path: Path) -> Iterator[CanWrite]:
         yield ReadableQueue(queue="things", address=str(tmp_path / "data"))
+        DOORS.close_unused()
+
+
+class TestCollection(SinkContract):
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> Iterator[CanWrite]:
+        yield documents("things~", address=str(tmp_path / "data"))
+        DOORS.close_unused()
+
+
+class TestDocumentsBelowAPrefix(SinkContract):
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> Iterator[CanWrite]:
+        yield documents("things/", address=str(tmp_path / "data"))
         DOORS.close_unused()

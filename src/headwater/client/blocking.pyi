@@ -748,12 +748,15 @@ class BlockingDocuments:
     def __getitem__(self, path: str) -> BlockingResource:
         """A document, a collection (its path ends with ~) or an item. Does no I/O. Errors: `BadPath`."""
 
-    def list(self, prefix: str = "") -> Generator[ListedContent]:
-        """The documents and collections whose paths begin so, by path."""
+    def list(self, prefix: str = "", after: str = "") -> Generator[ListedContent]:
+        """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
 
-    def batch(self, writes: Sequence[BatchWrite]) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
+    def batch(
+        self, writes: Sequence[BatchWrite], *, timeout: float | None = None
+    ) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
         """Many writes, each done by itself, those of one document or collection in their order: method, path and body of each, such as
-        ("put", "shop/settings", {"open": True}), or a `BatchLine`. Returns, for each, its transaction or the error that it met."""
+        ("put", "shop/settings", {"open": True}), or a `BatchLine`. Returns, for each, its transaction or the error that it met. `timeout`:
+        the seconds that each request of some hundred writes may take. Errors: `Timeout` then; they may be done or not."""
 
     def feed(self, prefix: str, after: str | None = None, *, snapshot: bool = False) -> Generator[DocumentChange]:
         """The changes of everything below a path, such as "shop/", those behind a position and then those that come, for ever."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from headwater.client.backend import Backend
@@ -9,7 +10,7 @@ from headwater.client.collection_views import CollectionViews
 from headwater.client.document_resource import Resource, feed_request, followed
 from headwater.client.document_value import BatchWrite, DocumentChange, batch_line, decoded
 from headwater.client.index_templates import IndexTemplates
-from headwater.core.errors import BadInput, HeadwaterError
+from headwater.core.errors import BadInput, HeadwaterError, Timeout
 from headwater.documents import follow_operations as follow_ask
 from headwater.documents import follow_requests as follow
 from headwater.documents import operations as ask
@@ -48,9 +49,8 @@ class Documents:
             raise BadInput(f"{path!r:.60} is no path.", hint='Write it such as hw.documents["shop/catalogue~"].')
         return Resource(self._backend, parse_path(path).text)
 
-    async def list(self, prefix: str = "") -> AsyncIterator[ListedContent]:
-        """The documents and collections whose paths begin so, by path."""
-        after = ""
+    async def list(self, prefix: str = "", after: str = "") -> AsyncIterator[ListedContent]:
+        """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
         while True:
             page = await self._backend.ask(ask.CONTENT_LIST, requests.ListContent(prefix=prefix, after=after, limit=_PAGE))
             for one in page.items:
@@ -59,13 +59,21 @@ class Documents:
                 return
             after = page.next
 
-    async def batch(self, writes: Sequence[BatchWrite]) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
+    async def batch(
+        self, writes: Sequence[BatchWrite], *, timeout: float | None = None
+    ) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
         """Many writes, each done by itself, those of one document or collection in their order: method, path and body of each, such as
-        ("put", "shop/settings", {"open": True}), or a `BatchLine`. Returns, for each, its transaction or the error that it met."""
+        ("put", "shop/settings", {"open": True}), or a `BatchLine`. Returns, for each, its transaction or the error that it met. `timeout`:
+        the seconds that each request of some hundred writes may take. Errors: `Timeout` then; they may be done or not."""
         outcomes: list[HyperStorageTransactionCreated | HeadwaterError] = []
         for at in range(0, len(writes), _LINES):
             request = requests.WriteBatch(lines=tuple(map(batch_line, writes[at : at + _LINES])))
-            outcomes += map(read_outcome, (await self._backend.ask(ask.BATCH, request)).splitlines())
+            try:
+                async with asyncio.timeout(timeout):
+                    answered = await self._backend.ask(ask.BATCH, request)
+            except TimeoutError:
+                raise Timeout(f"The batch was not done within {timeout:g} s.", hint="Send it again: it may be done or not.") from None
+            outcomes += map(read_outcome, answered.splitlines())
         return outcomes
 
     async def feed(self, prefix: str, after: str | None = None, *, snapshot: bool = False) -> AsyncIterator[DocumentChange]:

@@ -29,6 +29,7 @@ OTHERWISE = {  # what people type instead
     **dict.fromkeys(("minio", "aws"), "s3"),
     **dict.fromkeys(("journals", "events", "eventstore"), "journal"),
     **dict.fromkeys(("queues", "workqueue", "work_queue", "jobs"), "queue"),
+    **dict.fromkeys(("document", "docs", "doc", "collection", "collections", "hyperstorage"), "documents"),
     "mongo": "mongodb",
     "elastic": "elasticsearch",
 }

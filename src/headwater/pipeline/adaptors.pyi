@@ -6,6 +6,7 @@ Written by `python -m tools.adaptors_stub`; a test compares it with what the ada
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from headwater.adaptors.documents.adaptor import DocumentsAdaptor
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.headwater.adaptor import HeadwaterAdaptor
 from headwater.adaptors.http.adaptor import Http
@@ -29,6 +30,26 @@ OTHERWISE: dict[str, str]
 def names() -> list[str]: ...
 def built_in() -> dict[str, str]: ...
 def find(name: str) -> Callable[..., Adaptor]: ...
+def documents(
+    path: str,
+    *,
+    address: str | Env | None = None,
+    token: str | Env | None = None,
+    tail: bool = True,
+    decimals: Literal["decimal", "float"] = "decimal",
+) -> DocumentsAdaptor:
+    """Documents of headwater: collections, and the documents below a path.
+
+    `path`: A collection, `shop/catalogue~`; or a prefix that ends with a slash, `shop/`, or `/` for all. As a sink, `{namespace}` in it
+        is replaced; where the end is neither `~` nor `/` then, it is the collection of that name.
+    `address`: A data directory, or the `http(s)://` address of a headwater server with its `token`. A directory that a server serves is
+        reached through that server. Without an address: what `headwater.toml` and the environment name (`--data` of a command is not
+        seen).
+    `token`: The token of the server. Default: `HEADWATER_TOKEN`.
+    `tail`: Follow the changes; off, only what is there is copied.
+    `decimals`: What numbers of the text with a point or an exponent become: `decimal`, which keeps every digit, or `float`.
+    """
+
 def file(
     uri: str | Env,
     *,

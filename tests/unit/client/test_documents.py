@@ -32,7 +32,7 @@ from headwater.core.document_errors import (
     UnknownIndex,
     ViewModification,
 )
-from headwater.core.errors import AlreadyExists, BadInput, HeadwaterError, KeyReused, UnknownTopic
+from headwater.core.errors import AlreadyExists, BadInput, HeadwaterError, KeyReused, Timeout, UnknownTopic
 from headwater.core.settings import Settings
 from headwater.documents.answers import ShownDocumentChange
 from headwater.documents.follow_requests import PollContent
@@ -395,6 +395,9 @@ async def test_transactions_and_the_whole(documents: Documents) -> None:
     assert (await documents.transaction(written.transaction, wait=5)).state == "published"
     assert [one.path for one in await documents.transactions("a")] == ["a"]
     assert [one.path for one in await all_of(documents.list())] == ["a"]
+    assert [one.path for one in await all_of(documents.list("", "a"))] == []
+    with pytest.raises(Timeout, match="not done within 0 s"):
+        await documents.batch([("delete", "none")], timeout=0)
     assert (await documents.status()).created
     assert (await documents.trail("a")).revision == 1
     assert (await documents.verify()).records == 1

@@ -1,4 +1,5 @@
-"""Connections to queues. The connections of this process to one place share a door: only one process, and so one door, owns a queue."""
+"""Connections to queues. The connections of this process to one place share a door, those to its documents included: only one process, and
+so one door, owns a queue."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from headwater.adaptors.converting_writer import as_unreachable
 from headwater.adaptors.headwater.address import HeadwaterAddress
@@ -31,6 +32,20 @@ class ClaimedQueueRow(NamedTuple):
 
     row: Row
     token: str
+
+
+class ReachedByDoor(Protocol):
+    """An adaptor whose place is reached through a door."""
+
+    @property
+    def token(self) -> object: ...
+
+    @property
+    def home(self) -> str: ...
+
+    def located(self) -> HeadwaterAddress: ...
+
+    def resolved(self) -> Any: ...
 
 
 class SharedDoor:
@@ -59,7 +74,7 @@ class SharedDoors:
     def __init__(self, *, linger: float = LINGER) -> None:
         self._linger, self._lock, self._open = linger, threading.RLock(), dict[tuple[str, str, str], SharedDoor]()
 
-    def take(self, adaptor: QueueAdaptor, *, create: bool = False) -> SharedDoor:
+    def take(self, adaptor: ReachedByDoor, *, create: bool = False) -> SharedDoor:
         """The door to the adaptor's place. `give_back` ends the use. Errors: those of the door."""
         place = adaptor.located()
         token = None if adaptor.token is None else str(adaptor.resolved().token)

@@ -1,0 +1,1 @@
+"""Documents and collections of a data directory, or of a headwater server."""
