@@ -109,10 +109,10 @@ class IndexBuild:
                     return False
                 await self._clock.sleep(_PAUSE)
             except Unavailable as error:
-                _logger.warning("index build waits", extra={"uri": self.uri, "index": self.number, "error": str(error)})
+                _logger.warning("The build of index %d of %s waits: %s", self.number, self.uri, error)
                 await self._clock.sleep(_PAUSE)
             except Exception as error:
-                _logger.exception("index build failed", extra={"uri": self.uri, "index": self.number})
+                _logger.exception("The build of index %d of %s has failed.", self.number, self.uri)
                 if await self._fail(str(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"):
                     return False
 

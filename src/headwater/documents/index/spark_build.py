@@ -132,7 +132,7 @@ class SparkBuild:
     def lost(self, problem: str) -> None:
         """Say why this process goes on alone."""
         self._source.lost()
-        _logger.warning("index is built without Spark", extra={"uri": self._order.uri, "index": self._order.number, "error": problem})
+        _logger.warning("Index %d of %s is built without Spark: %s", self._order.number, self._order.uri, problem)
 
 
 class SparkBuilds:
