@@ -9,6 +9,7 @@ from bench.documents.beside import beside
 from bench.documents.followers import followers
 from bench.documents.owner import owner
 from bench.documents.pages import pages
+from bench.documents.spark_index import spark_index
 from bench.documents.verbs import verbs
 from bench.place import Place
 from bench.sizes import Sizes
@@ -20,4 +21,5 @@ def documents(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
     yield from owner(place, sizes)
     yield from beside(place, sizes)
     yield from pages(place, sizes)
+    yield from spark_index(place, sizes)
     yield from followers(place, sizes)

@@ -14,7 +14,7 @@ import pytest
 TINY = "import sys; from bench.__main__ import main; from bench.sizes import TINY; main(sys.argv[1:], sizes=TINY)"
 # What ours is compared with comes from the network, too: dlt, RocksDB, procrastinate, awa and eventsourcing from PyPI, the driver of
 # PostgreSQL from the public Java packages, beanstalkd from Debian's.
-PEERS = ("dlt", "PostgreSQL → parquet", "RocksDB", "procrastinate", "awa", "beanstalkd", "eventsourcing")
+PEERS = ("dlt", "PostgreSQL → parquet", "RocksDB", "procrastinate", "awa", "beanstalkd", "eventsourcing", "Kinto")
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,7 @@ PEERS = ("dlt", "PostgreSQL → parquet", "RocksDB", "procrastinate", "awa", "be
         pytest.param("wal", marks=[pytest.mark.soak]),
         pytest.param("queue", marks=[pytest.mark.service("postgres"), pytest.mark.soak]),
         pytest.param("journal", marks=[pytest.mark.spark, pytest.mark.service("cassandra"), pytest.mark.soak]),
+        pytest.param("documents", marks=[pytest.mark.spark, pytest.mark.service("postgres"), pytest.mark.soak]),
         pytest.param("sql", marks=[pytest.mark.spark, pytest.mark.soak]),
         pytest.param("pipelines", marks=[pytest.mark.spark, pytest.mark.service("postgres"), pytest.mark.soak]),
     ],

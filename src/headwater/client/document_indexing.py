@@ -16,6 +16,7 @@ from headwater.documents.calls import IndexCall, deleted_index, new_index, unkno
 from headwater.documents.change import ChangeRecord, IndexDefinition
 from headwater.documents.index.builds import IndexBuilds
 from headwater.documents.index.definition import is_alike
+from headwater.documents.index.shard import ShardSource
 from headwater.documents.index.templates import TemplateIndexes
 from headwater.documents.open_documents import OpenDocuments
 from headwater.wire.operation import Reply
@@ -35,8 +36,9 @@ class DocumentIndexing:
 
     # -- builds -----------------------------------------------------------------------------------------------
 
-    def watch(self, documents: OpenDocuments) -> None:
-        """Go on with the builds of every partition that this process takes."""
+    def watch(self, documents: OpenDocuments, shards: ShardSource | None = None) -> None:
+        """Go on with the builds of every partition that this process takes. `shards`: who takes large ones."""
+        self._builds.shards = shards
 
         def taken(number: int) -> None:
             look = asyncio.ensure_future(self._builds.look(documents.reads(number).store))

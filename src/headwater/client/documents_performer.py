@@ -33,6 +33,7 @@ from headwater.documents import answers, operations, requests
 from headwater.documents.answers import show_written
 from headwater.documents.base import FOLDER, DocumentBases
 from headwater.documents.follow_operations import CARE, FEED, FOLLOWING
+from headwater.documents.index.spark_build import SparkBuilds
 from headwater.documents.index_operations import INDEXING, VIEWS
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.open_documents import TOPIC, OpenDocuments
@@ -168,7 +169,8 @@ class DocumentsPerformer:
                     )
                     if self.workers is not None:
                         self._documents.homes = self.workers.homes(log.engine, self.clock)
-                    self.indexing.watch(self._documents)
+                    shards = SparkBuilds(self.settings, self._data(log), log.address, clock=self.clock)
+                    self.indexing.watch(self._documents, shards if shards.possible else None)
         return self._documents
 
     async def serve(self) -> None:

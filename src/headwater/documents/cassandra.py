@@ -14,7 +14,16 @@ from headwater.documents.cassandra_writes import remove_fold, write_documents
 from headwater.documents.digest import digest
 from headwater.documents.empty_view import EmptyView
 from headwater.documents.fold import DocumentFold, PartitionFold, folds_of_view
-from headwater.documents.store import AppendedRecord, DocumentStore, DocumentStores, DocumentView, IndexRow, check_behind, check_since
+from headwater.documents.store import (
+    AppendedRecord,
+    DocumentStore,
+    DocumentStores,
+    DocumentView,
+    IndexRow,
+    check_behind,
+    check_fold,
+    check_since,
+)
 from headwater.store.cassandra.keyspace import Keyspace
 from headwater.store.cassandra.requests import Requests
 from headwater.store.migrations import read_migrations
@@ -56,7 +65,10 @@ class PartitionCheckpoint(NamedTuple):
 
 
 class CassandraDocumentStore(DocumentStore):
-    """The rows of one partition. One process at a time applies; others may read. `close` leaves the keyspace open for other partitions."""
+    """The rows of one partition. One process at a time applies; others may read, and add rows of indexes. `close` leaves the keyspace open
+    for other partitions."""
+
+    shared = True
 
     def __init__(self, requests: Requests, partition: int, generation: str, *, clock: Clock) -> None:
         self._requests, self.partition, self.generation, self._clock = requests, partition, generation, clock
@@ -81,11 +93,20 @@ class CassandraDocumentStore(DocumentStore):
             self._write("move_checkpoint", checkpoint.base + applied, applied, self.partition)  # 5. of `write_documents`
 
     def add_index_rows(
-        self, uri: str, index: int, rows: Sequence[IndexRow], *, after: str = "", last: str = "", complete: bool = False
+        self,
+        uri: str,
+        index: int,
+        rows: Sequence[IndexRow],
+        *,
+        after: str = "",
+        last: str = "",
+        complete: bool = False,
+        fold: str = "",
     ) -> None:
         """As `DocumentStore.add_index_rows`. Rows have the time of the record with which the index came: a change that has removed one
-        since counts, whichever is written first."""
+        since counts, whichever is written first; so several processes may add rows."""
         checkpoint = self._begun()
+        check_fold(uri, index, checkpoint.fold, fold)
         tables = self._tables(checkpoint)
         stored, found = tables.heads([uri]).get(uri), tables.indexes(uri).get(index)
         if stored is None or found is None:

@@ -115,6 +115,18 @@ class CassandraDocumentView(DocumentView):
         answers = tables.requests.all(tables.about("row", uri, life, item) for item in items)
         return [document_row(rows[0]) if rows else None for rows in answers]
 
+    def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
+        life, found, seen = self._life(uri), list[str](), 0
+        for page in () if life is None else self._tables.pages("items_behind", uri, life, after):
+            found += [page[at][0] for at in range((every - 1 - seen) % every, len(page), every)]
+            seen += len(page)
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def fold(self) -> str:
+        return self._tables.fold
+
     def indexes(self, uri: str) -> list[IndexDefinition]:
         stored = self._stored(uri)
         indexes = {} if stored is None else self._tables.counted_indexes(stored)

@@ -43,6 +43,9 @@ class DocumentSettings(msgspec.Struct, frozen=True, kw_only=True):
         _DAY
     )
     stale_retry: Annotated[Duration, Note("The pause between two passes of stale recovery.", '"3m"', 1)] = Duration(3 * _MINUTE)
+    small: Annotated[
+        int, Note("An index of fewer items is built without Spark; -1: 1000000 on this machine, 100000 in Cassandra.", "250000", -1)
+    ] = -1
     chores: Annotated[Duration, Note("The pause between two passes that remove what is deleted.", '"1m"', 1)] = Duration(_MINUTE)
 
 

@@ -108,7 +108,15 @@ class SqliteDocumentStore(DocumentStore):
                 self._move(transaction, max(applied, stored))
 
     def add_index_rows(
-        self, uri: str, index: int, rows: Sequence[IndexRow], *, after: str = "", last: str = "", complete: bool = False
+        self,
+        uri: str,
+        index: int,
+        rows: Sequence[IndexRow],
+        *,
+        after: str = "",
+        last: str = "",
+        complete: bool = False,
+        fold: str = "",
     ) -> None:
         with self._database.transaction() as transaction:
             self._stored_applied(transaction)

@@ -68,6 +68,16 @@ class SqliteDocumentView(DocumentView):
         rows = {row[0]: DocumentRow(*row) for row in self._snapshot.many(_ITEM, [(*place, item) for item in items])}
         return [rows.get(item) for item in items]
 
+    def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
+        place, found = self._place(uri), list[str]()
+        while place is not None and len(found) < limit:
+            row = self._snapshot.row(f"{STATEMENTS['cut']} {every - 1:d}", (*place, after))
+            if row is None:
+                break
+            [after] = row
+            found.append(after)
+        return found
+
     def indexes(self, uri: str) -> list[IndexDefinition]:
         row = self._snapshot.row(_PLACE, (uri,))
         if row is None:

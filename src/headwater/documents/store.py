@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -104,6 +104,22 @@ class DocumentView(ABC):
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         """Items by their ids, in the order asked for."""
 
+    def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
+        """The ids of every so manieth item behind an id, at most so many of them: where a collection is cut into shards. The last shard,
+        which is shorter, has no id here."""
+        found: list[str] = []
+        while len(found) < limit:
+            rows = self.rows(uri, low=f"{after}\0" if after else "", limit=every)
+            if len(rows) < every:
+                break
+            after = rows[-1].item
+            found.append(after)
+        return found
+
+    def fold(self) -> str:
+        """What the rows belong to, where a store that is folded anew gets rows of another name (Cassandra); empty elsewhere."""
+        return ""
+
     @abstractmethod
     def indexes(self, uri: str) -> list[IndexDefinition]:
         """The indexes of a collection in every state, by number."""
@@ -135,6 +151,11 @@ class DocumentStore(ABC):
     log does not. An index that is ready has a row for every item that it takes, also in a store that was folded anew.
     """
 
+    partition: int
+    generation: str
+    shared: ClassVar[bool] = False
+    """Whether other processes may call `add_index_rows` while the owner applies. Elsewhere it is for the owner alone."""
+
     @abstractmethod
     def view(self) -> AbstractContextManager[DocumentView]:
         """A moment of the partition. Errors: `Unavailable`, `Damaged`, `Closed`."""
@@ -156,13 +177,22 @@ class DocumentStore(ABC):
 
     @abstractmethod
     def add_index_rows(
-        self, uri: str, index: int, rows: Sequence[IndexRow], *, after: str = "", last: str = "", complete: bool = False
+        self,
+        uri: str,
+        index: int,
+        rows: Sequence[IndexRow],
+        *,
+        after: str = "",
+        last: str = "",
+        complete: bool = False,
+        fold: str = "",
     ) -> None:
         """Add rows of items that were there before the index. A row that is there already stays; that of an item which has changed since
         the index came is passed over, for the change has added its own. `complete`: no row is missing any more.
 
-        `after`, `last`: these are the rows of all items behind one id up to another. Errors: `Conflict` where the store does not have those
-        of the items before, for it was folded anew since: begin anew."""
+        `after`, `last`: these are the rows of all items behind one id up to another. `fold`: that of the view in which the items were read.
+        Errors: `Conflict` where the store does not have the rows of the items before, or has another fold, for it was folded anew since:
+        begin anew."""
 
     @abstractmethod
     def remove_index_rows(self, uri: str, index: int, limit: int) -> int:
@@ -218,6 +248,15 @@ def check_since(partition: int, applied: int, since: int | None) -> None:
         raise Conflict(
             f"The store of partition {partition} has applied offsets up to {applied}, and was given records from {since} on.",
             hint="It was cleared or exchanged meanwhile: read the log from where it ends.",
+        )
+
+
+def check_fold(uri: str, index: int, stored: str, fold: str) -> None:
+    """Errors: `Conflict` where rows are given that were made of another fold."""
+    if fold and stored != fold:
+        raise Conflict(
+            f"The store was given rows of index {index} of {uri} for its fold {fold}, and has {stored or 'none'} now.",
+            hint="It was folded anew meanwhile: build the index from its beginning.",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.core.errors import Conflict
+from headwater.documents.index.shard import add_shard, cut_shards, index_shard
 from headwater.documents.store import DocumentStore
 from headwater.testing.document_history import RecordedDocuments, definition
 from headwater.testing.document_store_ground import DocumentStoreGround
@@ -79,6 +80,76 @@ class DocumentStoreIndexes(DocumentStoreGround):
             assert view.index_rows("c~", 1, limit=10) == []
         store.add_index_rows("c~", 1, rows[:4], last="3")
         store.add_index_rows("c~", 1, rows[4:], after="3", last="5", complete=True)
+        history.set_index("c~", definition(1, "p", state="ready"))
+        history.apply_to(store)
+        with store.view() as view:
+            history.check(view)
+
+    def test_a_collection_is_cut_by_its_ids(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        for number in range(20):
+            history.put("c~", f"{number:02}", p=1)
+        history.delete("c~", "03")
+        history.put("d/e~", "1", p=1)
+        history.apply_to(store)
+        with store.view() as view:
+            assert view.cuts("c~", every=5, limit=9) == ["05", "10", "15"]
+            assert view.cuts("c~", every=5, limit=2) == ["05", "10"]
+            assert view.cuts("c~", after="05", every=7, limit=9) == ["12", "19"]
+            assert view.cuts("c~", after="00", every=1, limit=2) == ["01", "02"]
+            assert view.cuts("c~", every=20, limit=1) == []
+            assert view.cuts("x~", every=1, limit=1) == []
+
+    def test_shards_of_an_index_are_made_beside_changes(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        """In any order, and added in that of the ids."""
+        for number in range(40):
+            history.put("c~", f"{number:02}", p=number % 7)
+        history.set_index("c~", definition(1, "p"))
+        history.apply_to(store)
+        shards = cut_shards(store, "c~", 1, after="", limit=9, each=6)
+        assert [(one.after, one.upto) for one in shards][::5] == [("", "05"), ("29", "35")]
+        assert [one.upto for one in shards][-2:] == ["35", None]
+        made = {}
+        for change, place in enumerate((3, 0, 6, 1, 5, 2, 4)):
+            made[place] = index_shard(store, shards[place])
+            history.put("c~", f"{change * 5:02}", p=100 - change)
+            history.delete("c~", f"{39 - change:02}")
+            history.put("c~", f"new-{change}", p=change)
+            history.apply_to(store)
+        for place in range(7):
+            built = add_shard(store, "c~", 1, made[place])
+            assert built is not None
+            assert (built.last, built.done) == (made[place].last, place == 6)
+            history.put("c~", f"{place * 5 + 1:02}", p=-place)
+            history.apply_to(store)
+            assert add_shard(store, "c~", 1, made[place]) == built  # twice is once
+        with store.view() as view:
+            assert view.index_rows("c~", 1, limit=100) == history.index_rows("c~", 1)
+        history.set_index("c~", definition(1, "p", state="ready"))
+        history.apply_to(store)
+        assert add_shard(store, "c~", 1, made[0]) is None
+        with pytest.raises(Conflict, match="no longer being built"):
+            index_shard(store, shards[0])
+        with store.view() as view:
+            history.check(view)
+
+    def test_shards_of_a_store_that_is_folded_anew_meanwhile_are_begun_anew(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        for number in range(10):
+            history.put("c~", str(number), p=-number)
+        history.set_index("c~", definition(1, "p"))
+        history.apply_to(store)
+        shards = cut_shards(store, "c~", 1, after="", limit=2, each=4)
+        first, second = (index_shard(store, one) for one in shards)
+        store.clear()
+        history.apply_to(store)
+        with pytest.raises(Conflict):
+            add_shard(store, "c~", 1, second)
+        if store.shared:  # its rows were added to a fold that does not count
+            with pytest.raises(Conflict, match="folded anew"):
+                add_shard(store, "c~", 1, first)
+            with pytest.raises(Conflict, match="for its fold"):
+                store.add_index_rows("c~", 1, [], fold=first.fold)
+        for shard in (*shards, *cut_shards(store, "c~", 1, after="7", limit=2, each=4)):
+            assert add_shard(store, "c~", 1, index_shard(store, shard)) is not None
         history.set_index("c~", definition(1, "p", state="ready"))
         history.apply_to(store)
         with store.view() as view:

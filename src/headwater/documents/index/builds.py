@@ -8,6 +8,7 @@ from typing import Final
 from headwater.core.clock import Clock
 from headwater.documents.change import IndexDefinition
 from headwater.documents.index.build import IndexBuild, IndexRecorder
+from headwater.documents.index.shard import ShardSource
 from headwater.documents.store import DocumentStore
 
 MOST: Final = 4
@@ -21,6 +22,8 @@ class IndexBuilds:
     def __init__(self, recorder: IndexRecorder, *, clock: Clock, most: int = MOST) -> None:
         self._recorder, self._clock = recorder, clock
         self._turns = asyncio.Semaphore(most)
+        self.shards: ShardSource | None = None
+        """Who takes what is too much for this process; set before the first build."""
         self._builds: dict[tuple[str, int], IndexBuild] = {}
         self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
 
@@ -28,7 +31,7 @@ class IndexBuilds:
         """Build an index that is being built, unless it is under way here."""
         key = uri, index.number
         if index.state == "building" and key not in self._tasks:
-            self._builds[key] = IndexBuild(store, self._recorder, uri=uri, index=index, clock=self._clock)
+            self._builds[key] = IndexBuild(store, self._recorder, uri=uri, index=index, clock=self._clock, shards=self.shards)
             self._tasks[key] = asyncio.create_task(self._run(key), name=f"index build of {uri}")
 
     async def look(self, store: DocumentStore) -> None:

@@ -1,4 +1,4 @@
-"""Builds of indexes: every row once, beside writes, over interruptions and outages."""
+"""Builds of indexes: every row once, beside writes, over interruptions and outages; by slices here, and by shards of others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.documents.index.shards_here import RunHere, ShardsHere
 
 from headwater.core.document_errors import UnknownIndex
 from headwater.core.errors import Closed, Damaged, Unavailable
 from headwater.documents.change import IndexDefinition, SortField
 from headwater.documents.index import build
 from headwater.documents.index.build import IndexBuild, build_slice
+from headwater.documents.index.shard import ShardRows, add_shard, cut_shards, index_shard
 from headwater.documents.sqlite import SqliteDocumentStores
 from headwater.documents.store import DocumentStore, IndexRow
 from headwater.testing.clock import ManualClock
@@ -32,6 +34,7 @@ class Ground:
         self.applied = 0
         self.recorded: list[IndexDefinition] = []
         self.before: Callable[[], None] = lambda: None
+        self.shards: ShardsHere | None = None
 
     def apply(self) -> None:
         self.store.apply([record for record in self.history.records if record.offset >= self.applied], self.history.end)
@@ -55,20 +58,23 @@ class Ground:
         return self.history.indexes["c~"][9]
 
 
-@pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
+@pytest.fixture(params=["slices", "shards"])
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     with SqliteDocumentStores(tmp_path) as stores:
         made = Ground(stores.partition(0, "g"))
+        made.shards = ShardsHere() if request.param == "shards" else None
         for number in range(50):
             made.history.put("c~", f"{number:03d}", p=number % 7 if number % 5 else None, q=number)
         made.history.put("c~", "text", p="x")
         made.history.set_index("c~", INDEX)
         made.apply()
         yield made
+        if made.shards is not None:
+            assert all(run.closed for run in made.shards.runs)
 
 
 def a_build(ground: Ground, clock: ManualClock | None = None) -> IndexBuild:
-    return IndexBuild(ground.store, ground, uri="c~", index=ground.definition(), clock=clock or ManualClock())
+    return IndexBuild(ground.store, ground, uri="c~", index=ground.definition(), clock=clock or ManualClock(), shards=ground.shards)
 
 
 def test_every_item_gets_its_row(ground: Ground) -> None:
@@ -78,6 +84,48 @@ def test_every_item_gets_its_row(ground: Ground) -> None:
     assert ground.definition() == msgspec.structs.replace(INDEX, state="ready", rows=41, unlike=1)
     with ground.store.view() as view:
         ground.history.check(view)
+
+
+def test_writes_between_shards_are_never_undone(ground: Ground) -> None:
+    """Also where the rows of a shard were made long before they are added."""
+    generator = random.Random(3)
+
+    def write() -> None:
+        for _ in range(5):
+            item = f"{generator.randrange(60):03d}"
+            if generator.random() < 0.3 and item in ground.history.rows["c~"]:
+                ground.history.delete("c~", item)
+            else:
+                ground.history.put("c~", item, p=generator.randrange(9), q=1)
+        ground.apply()
+
+    made = [index_shard(ground.store, shard) for shard in cut_shards(ground.store, "c~", 9, after="", limit=9, each=8)]
+    for one in made:
+        write()
+        assert add_shard(ground.store, "c~", 9, one) is not None
+    assert ground.rows() == ground.history.index_rows("c~", 9)
+
+
+def test_shards_that_are_not_taken_any_more_are_built_here(ground: Ground) -> None:
+    """The process that works them off dies in the middle."""
+
+    class Dying(ShardsHere):
+        async def begin(self, store: DocumentStore, uri: str, number: int, after: str) -> RunHere | None:
+            run = await super().begin(store, uri, number, after)
+            assert run is not None
+            shards, next_shard = iter([True, True, False]), run.next
+
+            async def some(after: str) -> ShardRows | None:
+                return await next_shard(after) if next(shards) else None
+
+            run.next = some  # type: ignore[method-assign]
+            return run
+
+    ground.shards = Dying()
+    assert asyncio.run(a_build(ground).run())
+    assert ground.rows() == ground.history.index_rows("c~", 9)
+    assert [index.built for index in ground.recorded] == ["009", "019", ""]
+    assert ground.definition().rows == 41
 
 
 def test_writes_between_slices_are_never_undone(ground: Ground) -> None:
@@ -193,7 +241,7 @@ def test_an_index_that_the_store_does_not_have_yet_is_waited_for(ground: Ground)
         clock = ManualClock()
         later = msgspec.structs.replace(INDEX, number=10)
         ground.history.set_index("c~", later)
-        task = asyncio.create_task(IndexBuild(ground.store, ground, uri="c~", index=later, clock=clock).run())
+        task = asyncio.create_task(IndexBuild(ground.store, ground, uri="c~", index=later, clock=clock, shards=ground.shards).run())
         await clock.run(15)
         assert not task.done()
         ground.apply()
