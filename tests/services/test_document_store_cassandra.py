@@ -126,6 +126,25 @@ def check(store: DocumentStore, found: RecordedDocuments, folder: Path) -> None:
         found.check(view)
 
 
+def test_a_purge_beside_an_apply_leaves_the_notes_of_what_expires(
+    stores: CassandraDocumentStores, keyspace: Keyspace, numbers: Iterator[int]
+) -> None:
+    """An apply writes a row and its note before the head: a purge that looks in between takes the note for one that no longer holds."""
+    for writes in itertools.count():
+        number, found, purged = next(numbers), RecordedDocuments(), list[int]()
+        found.put("a", p=1)
+        found.put("e~", "1", p=1, expires=5)
+        store = stores.partition(number, "g")
+        store.apply(part(found, 0, 1), 1)
+        requests = PausedRequests(keyspace, writes, lambda store=store, purged=purged: purged.append(store.purge(100)))  # type: ignore[misc]
+        CassandraDocumentStores(keyspace, requests=requests).partition(number, "g").apply(part(found, 1, 2), 2)
+        with store.view() as view:
+            assert view.expiring(6, 10) == [("e~", "1")], f"purged before write {writes}"
+        if not purged:
+            break
+    assert writes > 3
+
+
 @pytest.mark.parametrize("longer", [False, True], ids=["the same call", "a longer call"])
 def test_whenever_a_process_dies_the_next_one_leaves_the_same_store(
     stores: CassandraDocumentStores, keyspace: Keyspace, numbers: Iterator[int], tmp_path: Path, longer: bool

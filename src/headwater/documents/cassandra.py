@@ -238,8 +238,13 @@ def _purge_index(tables: DocumentTables, uri: str, index: int, life: int, limit:
 
 
 def _purge_expiry(tables: DocumentTables, limit: int, checkpoint: PartitionCheckpoint) -> int:
-    """Remove notes that no longer hold, among the earliest."""
+    """Remove notes that no longer hold, among the earliest.
+
+    A record that is being applied has notes before its head, and seems not to hold: the time of the removal is that of the last record
+    which is applied, so that later notes stay.
+    """
     view, removed, read = CassandraDocumentView(tables, checkpoint.applied), 0, 0
+    time = checkpoint.base + checkpoint.applied - 1
     for page in tables.pages("expiring", (1 << 63) - 1):
         for expires, uri, item in page:
             if read == limit:
@@ -247,6 +252,6 @@ def _purge_expiry(tables: DocumentTables, limit: int, checkpoint: PartitionCheck
             read += 1
             row = view.row(uri, item)
             if row is None or row.expires != expires:
-                tables.requests.write([tables.timed("delete_expiry", checkpoint.base + checkpoint.applied, expires, uri, item)])
+                tables.requests.write([tables.timed("delete_expiry", time, expires, uri, item)])
                 removed += 1
     return removed
