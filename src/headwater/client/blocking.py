@@ -200,9 +200,12 @@ class _Loop:
             self._ready.wait()
             if self._failure is not None:
                 raise self._failure
-        except BaseException:
+        except BaseException as error:
             self.closed = True
             self._stop()
+            interrupt = error.__context__
+            if isinstance(error, RuntimeError) and isinstance(interrupt, KeyboardInterrupt):
+                raise interrupt from None  # it came between two steps of `threading`, which then could not give back its own lock
             raise
 
     def _run(self) -> None:

@@ -211,3 +211,17 @@ def test_help_says_what_plain_code_writes(tmp_path: Path) -> None:
         assert inspect.signature(shop.feed).return_annotation == "Iterator[DocumentChange]"
         for part in (hw.queue, hw.journals, hw.documents, hw.wal, hw.pipelines, shop, hw.queue("pages")):
             assert "await " not in pydoc.plain(pydoc.render_doc(part))
+
+
+def test_an_interrupt_between_two_steps_of_a_lock_is_the_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        lock = threading.Lock()
+        with lock:
+            lock.release()
+            raise KeyboardInterrupt  # and `with` finds its lock released
+
+    loop = _Loop()
+    monkeypatch.setattr(loop._ready, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.start()
+    assert loop.closed
