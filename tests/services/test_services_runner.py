@@ -18,7 +18,7 @@ from tools.services import ports, state
 from tools.services.place import Place
 from tools.services.process import Process, current
 from tools.services.runner import Runner
-from tools.services.server import Node
+from tools.services.server import Command, Node
 
 from headwater.core.errors import Conflict, Damaged, NotFound, Timeout, Unavailable, Unreachable
 
@@ -295,3 +295,36 @@ def test_what_a_person_put_into_a_server_stays(runner: Runner, port: int, users:
     assert runner.release(users[0]) == ([] if person == "beside" else ["small"])
     runner.down("small")
     assert (runner.folder("small") / "node-1" / "data").exists()
+
+
+def test_what_an_attempt_with_a_taken_port_left_is_removed(runner: Runner, said: list[str], port: int) -> None:
+    taken: list[socket.socket] = []
+
+    class Robbed(Small):
+        def command(self, node: Node, nodes: Sequence[Node], folder: Path) -> Command:
+            (folder / "data").open("a").write("half-made\n" if not taken else "")
+            if not taken:
+                taken.append(socket.create_server(("127.0.0.1", node.ports["clients"])))
+            return super().command(node, nodes, folder)
+
+    runner.up(Robbed(port=port))
+    taken[0].close()
+    assert any("somebody took port" in line for line in said)
+    assert (runner.folder("small") / "node-1" / "data").read_text() == "started\n"
+
+
+def test_what_was_there_before_outlives_a_taken_port(runner: Runner, said: list[str], port: int) -> None:
+    runner.up(Small(port=port))
+    runner.down("small")
+    taken: list[socket.socket] = []
+
+    class Robbed(Small):
+        def command(self, node: Node, nodes: Sequence[Node], folder: Path) -> Command:
+            if not taken:
+                taken.append(socket.create_server(("127.0.0.1", node.ports["clients"])))
+            return super().command(node, nodes, folder)
+
+    runner.up(Robbed(port=port))
+    taken[0].close()
+    assert any("somebody took port" in line for line in said)
+    assert (runner.folder("small") / "node-1" / "data").read_text() == "started\nstarted\n"

@@ -52,7 +52,7 @@ class Runner:
                 return self._revive(server, known, folder, kept)
             empty = not any((folder / node.name).exists() for node in server.nodes())
             disposable = quick and not kept and (empty or (known is not None and known.disposable))
-            return self._start(server, folder, State(server.kind, server.size, [], kept, quick=quick, disposable=disposable)), False
+            return self._start(server, folder, State(server.kind, server.size, [], kept, quick=quick, disposable=disposable), empty), False
 
     def down(self, name: str, *, clear: bool = False) -> bool:
         """Stop a server; `clear` removes its data and logs too, so that it need not be asked but is killed. False when it did not run."""
@@ -138,7 +138,7 @@ class Runner:
             raise
         return self._record(server, known, folder), found
 
-    def _start(self, server: Server, folder: Path, new: State) -> State:
+    def _start(self, server: Server, folder: Path, new: State, empty: bool) -> State:
         started = time.monotonic()
         avoid: frozenset[int] = frozenset()
         for attempt in range(1, PORT_ATTEMPTS + 1):
@@ -158,6 +158,9 @@ class Runner:
                 if isinstance(problem, Unavailable) and lost and attempt < PORT_ATTEMPTS:
                     self.place.say(f"{server.name}: somebody took port {min(lost)} meanwhile, trying others")
                     avoid |= lost
+                    if empty:  # the end may have come amid the making of its files: half-made ones stop the next attempt
+                        for node in nodes:
+                            shutil.rmtree(folder / node.name, ignore_errors=True)
                     continue
                 raise
             known = self._record(server, known, folder)
