@@ -285,10 +285,11 @@ def test_a_broker_that_dies_and_comes_back(private_servers: PrivateServers) -> N
     adaptor = rabbitmq(running.rabbitmq)
     writer = adaptor.writer(part())
     writer.write(Batch(start=0, end=500, messages=[Message(queue, {"n": n}, offset=n) for n in range(500)]))
-    noted = (
-        one for _ in polling(30) for one in private_servers.run.rglob("data/*/*") if one.is_file() and queue.encode() in one.read_bytes()
-    )
-    assert next(noted, None)  # which queues there are, a broker writes down a little later than what is in them
+    # Which queues there are, a broker writes down a little later than what is in them, in order, and in pieces: with a later queue's name
+    # in its log, all of this one stands there.
+    later = broker.queue("-later").encode()
+    files = (one for _ in polling(30) for one in private_servers.run.rglob("data/*/*") if one.is_file() and later in one.read_bytes())
+    assert next(files, None)
     running.kill("rabbitmq-1")
     with pytest.raises(Unreachable) as problem:
         writer.write(Batch(start=500, end=501, messages=[Message(queue, {"n": 500}, offset=500)]))
