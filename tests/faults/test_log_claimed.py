@@ -11,12 +11,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headwater.core.errors import Fenced, HeadwaterError
 from headwater.core.files import Files
 from headwater.log.embedded.check import check
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.manifest import Manifest
+from headwater.log.embedded.page import SegmentPosition
 from headwater.log.record import Record, TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import DyingFiles, FailingFiles, crash
@@ -180,6 +183,8 @@ STALE = """
 import sys
 from headwater.core.errors import Fenced
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.manifest import Manifest
+from headwater.log.embedded.page import SegmentPosition
 from headwater.log.record import Record
 
 def halt():
@@ -205,6 +210,13 @@ except Fenced as fenced:
 """
 
 
+def layout(log: EmbeddedLog) -> Manifest:
+    """The manifest without the durable end, which is noted in it within a second after an append, and without the count of its notes."""
+    manifest = log.reader("t", 0).manifest()
+    assert manifest is not None
+    return msgspec.structs.replace(manifest, generation=0, durable=SegmentPosition(0, 0, 0))
+
+
 @pytest.mark.parametrize("step", ["append", "roll", "delete", "compact"])
 def test_an_owner_that_was_replaced_while_it_halted_changes_nothing(tmp_path: Path, step: str) -> None:
     with EmbeddedLog(tmp_path) as log:
@@ -217,12 +229,11 @@ def test_an_owner_that_was_replaced_while_it_halted_changes_nothing(tmp_path: Pa
         assert stale.stdout.readline() == "halted\n"
         newer = log.claim("t", 0)
         newer.append([Record(b"k", b"newer")])
-        before = log.bounds("t", 0), log.read("t", 0, 0), log.reader("t", 0).manifest()
+        before = log.bounds("t", 0), log.read("t", 0, 0), layout(log)
         told, _ = stale.communicate("\n", timeout=240)
         assert told.startswith("fenced")
-        assert (log.bounds("t", 0), log.read("t", 0, 0), log.reader("t", 0).manifest()) == before
+        assert (log.bounds("t", 0), log.read("t", 0, 0), layout(log)) == before
         files = {path.name for path in (tmp_path / "log" / "t" / "0").iterdir() if path.suffix == ".log"}
-        assert before[2] is not None
         assert files == {f"{segment.stem}.log" for segment in before[2].segments}
         newer.append([Record(b"k", b"on")])
         assert newer.delete_before(3) == 3
