@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from headwater.server.openapi import ITEM
+from headwater.server.shared_address import OPERATIONS
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
@@ -36,7 +37,8 @@ def reference_page(document: Mapping[str, Any]) -> str:
     tags: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            tags.setdefault(operation["tags"][0], []).append(_operation(path, method, operation))
+            for media, way in operation.get(OPERATIONS, {"": operation}).items():
+                tags.setdefault(operation["tags"][0], []).append(_operation(path, method, way, media))
     for tag, operations in tags.items():
         parts.append(f"<h2>{escape(tag)}</h2>{''.join(operations)}")
     parts.append("<h2>Shapes</h2>")
@@ -44,16 +46,19 @@ def reference_page(document: Mapping[str, Any]) -> str:
     return _page(f"{info['title']}: every address", "".join(parts))
 
 
-def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
+def _operation(path: str, method: str, operation: Mapping[str, Any], media: str) -> str:
+    """`media`: the Accept that chooses it, where several operations share the address."""
     rows = "".join(_parameter(part) for part in operation["parameters"])
     table = f"<table><tr><th>parameter</th><th>in</th><th>what it is</th></tr>{rows}</table>" if rows else ""
+    chosen = f"<p>With <code>Accept: {escape(media)}</code></p>" if media else ""
+    ticket = "; opened with a ticket, too" if {"ticket": []} in operation.get("security", ()) else ""
     body = operation.get("requestBody", {}).get("content", {})
     sent = "".join(f"<p>Body, <code>{escape(kind)}</code>: {_kind(part['schema'])}</p>" for kind, part in body.items())
     answers = "".join(_answer(status, part) for status, part in operation["responses"].items())
     return (
         f'<details id="{escape(operation["operationId"])}"><summary><span class="method">{method.upper()}</span> '
-        f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary><p>Role: {escape(operation['x-role'])}</p>"
-        f"{table}{sent}<table>{answers}</table></details>"
+        f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary><p>Role: {escape(operation['x-role'])}{ticket}</p>"
+        f"{chosen}{table}{sent}<table>{answers}</table></details>"
     )
 
 
