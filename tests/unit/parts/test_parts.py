@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -248,42 +247,6 @@ def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]
     else:
         name = operation.name.removeprefix("content_")  # of a path
     assert any(callable(getattr(kind, name, None)) for kind in classes)
-
-
-@cache
-def lines_of_operations() -> list[tuple[Path, str]]:
-    """Every line of the files in which operations of pipelines may be written."""
-    folders = (
-        "cli/pipeline*.py",
-        "client/*.py",
-        "pipeline/operations.py",
-        "pipeline/operating/*.py",
-        "server/**/*.py",
-        "wire/*.py",
-        "*.py",
-    )
-    files = {
-        path for folder in folders for path in SRC.glob(folder) if not path.name.startswith(("wal", "journal", "document", "collection"))
-    }
-    return [(path, line) for path in files for line in path.read_text().splitlines()]
-
-
-def places(operation: Operation[Any, Any]) -> list[str]:
-    """Where an operation of pipelines is written: as a constant of the table, a function, or a word in quotes."""
-    table = rf"^{operation.name.upper()}\b|\b(?:ask|operations|pipeline)\.{operation.name.upper()}\b"
-    written = re.compile(rf"{table}|def {operation.name}\(|['\"]{operation.name}['\"]")
-    found = [(path, line) for path, line in lines_of_operations() if operation.name in line.lower() and written.search(line)]
-    audit = r"_entry\(|note\(|_audited\(|case \""  # words of the audit are data
-    kept = [(path, line) for path, line in found if not re.search(audit, line)]
-    return sorted(f"{path.relative_to(SRC)}: {line.strip()}" for path, line in kept)
-
-
-@pytest.mark.parametrize("name", ["ack", "mark", "edit", "undo", "replay", "retry", "drop", "verify", "dead_one"])
-def test_an_operation_of_pipelines_stands_in_four_files_at_most(name: str) -> None:
-    """The table, the method that does it, the door's method, the command: a fifth place would be one to forget."""
-    (operation,) = (one for one in parts.part_named("pipeline").operations if one.name == name)
-    found = places(operation)
-    assert len({line.partition(":")[0] for line in found}) <= 4, "\n".join(found)
 
 
 def test_public_class_names_are_unique() -> None:
