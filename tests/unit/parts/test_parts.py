@@ -23,15 +23,9 @@ import headwater
 from headwater import parts
 from headwater.cli.app import app
 from headwater.client.backend import Backend
-from headwater.client.collection_indexes import CollectionIndexes
-from headwater.client.collection_schema import CollectionSchema
-from headwater.client.collection_views import CollectionViews
-from headwater.client.index_templates import IndexTemplates
 from headwater.client.job import Job
-from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.client.local import local_log
 from headwater.client.local_backend import LocalBackend
-from headwater.client.named_projection import NamedProjection
 from headwater.client.remote import remote_log
 from headwater.core.clock import SystemClock
 from headwater.core.config import load as load_config
@@ -206,10 +200,6 @@ def test_its_sections_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # -- every part -------------------------------------------------------------------------------------------------
 
 
-def every() -> list[Operation[Any, Any]]:
-    return list(parts.operations())
-
-
 def test_two_structs_or_operations_of_one_name_are_an_error() -> None:
     other = type("Numbers", (Numbers,), {}, frozen=True)
     with pytest.raises(TypeError, match="Two structs are named Numbers"):
@@ -220,33 +210,6 @@ def test_two_structs_or_operations_of_one_name_are_an_error() -> None:
 
 def fields(operation: Operation[Any, Any]) -> dict[str, Any]:
     return {name: getattr(operation, name) for name in operation.__struct_fields__}
-
-
-@pytest.mark.parametrize("operation", every(), ids=lambda operation: operation.id)
-def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]) -> None:
-    offered = load(parts.part_named(operation.part).offers)
-    found = [kind for _, kind in inspect.getmembers(inspect.getmodule(offered), inspect.isclass)]
-    classes = [kind for kind in found if kind.__module__.startswith("headwater.client.")]  # those that its calls return among them
-    if operation.id in (
-        *("log_scan", "wal_read_page", "wal_read_lines", "wal_scan_lines"),
-        *("journal_id_lines", "journal_read_page", "journal_read_lines", "journal_export_lines", "documents_feed_lines"),
-    ):
-        return  # pages and lines for programs without the door, which reads otherwise
-    if operation.name.startswith("snapshots_"):  # those of an object of their own, `journal.snapshots`
-        classes, name = [JournalSnapshots], {"find": "load"}.get(verb := operation.name.removeprefix("snapshots_"), verb)
-    elif operation.name.startswith("projection_"):  # and of `topic.projection(name)`
-        classes, name = [NamedProjection], operation.name.removeprefix("projection_")
-    elif operation.name.startswith("index_"):  # of `collection.indexes`
-        classes, name = [CollectionIndexes], {"post": "create", "get": "status", "delete": "drop"}.get(verb := operation.name[6:], verb)
-    elif operation.name.startswith("template_"):  # of `hw.documents.templates`
-        classes, name = [IndexTemplates], operation.name.removeprefix("template_")
-    elif operation.name.startswith("schema_"):  # of `collection.schema`
-        classes, name = [CollectionSchema], operation.name.removeprefix("schema_")
-    elif operation.name.startswith("view_"):  # of `hw.documents.views`
-        classes, name = [CollectionViews], operation.name.removeprefix("view_")
-    else:
-        name = operation.name.removeprefix("content_")  # of a path
-    assert any(callable(getattr(kind, name, None)) for kind in classes)
 
 
 def test_public_class_names_are_unique() -> None:
