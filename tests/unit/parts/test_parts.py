@@ -11,11 +11,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
-from tests.unit.parts.toy import COUNTERS, TOY, Numbers, Toy, ToyPerformer, ToyTable
+from tests.unit.parts import toy as toy_module
+from tests.unit.parts.larger_toy import COUNTERS, FOLDER, LARGER_TOY, LivingToy, ToyTable
+from tests.unit.parts.toy import TOY, Numbers, Toy
+from tools.blocking_stub import text as blocking_types
 from tools.reference import http_page
 from typer.testing import CliRunner
 
@@ -29,6 +32,7 @@ from headwater.client.local_backend import LocalBackend
 from headwater.client.remote import remote_log
 from headwater.core.clock import SystemClock
 from headwater.core.config import load as load_config
+from headwater.core.document_errors import NotMatched
 from headwater.core.errors import BadInput, Cancelled, NotFound
 from headwater.core.settings import Settings
 from headwater.server.openapi import document
@@ -41,13 +45,17 @@ from headwater.testing.scripted import served
 from headwater.wire.operation import Operation
 from headwater.wire.part import load
 
+if TYPE_CHECKING:
+    from tests.unit.parts.toy_blocking import Blocking as ToyDoor
+
 pytestmark = pytest.mark.anyio
 SRC = Path(headwater.__file__).parent
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
 def toy_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, TOY))
+    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, LARGER_TOY))
 
 
 @pytest.fixture(params=["directory", "http"])
@@ -66,9 +74,13 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await log.aclose()
 
 
-async def test_a_question_a_stream_and_a_job(backend: Backend) -> None:
+async def test_an_answer_with_an_etag_bytes_a_stream_and_a_job(backend: Backend) -> None:
     toy = Toy(backend)
     assert await toy.numbers(3) == Numbers([3, 2, 1])
+    assert await toy.numbers(3, if_match='"3"') == Numbers([3, 2, 1])
+    with pytest.raises(NotMatched):
+        await toy.numbers(3, if_match='"4"')
+    assert await toy.text(3) == b"3 2 1"
     assert [number async for number in toy.follow(3)] == [3, 2, 1]
     job = await toy.slowly(3)
     assert await job.result() == Numbers([3, 2, 1])
@@ -79,11 +91,11 @@ async def test_a_question_a_stream_and_a_job(backend: Backend) -> None:
 async def test_a_job_that_hangs_is_cancelled_and_one_that_fails_says_why(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     started = asyncio.Event()
 
-    async def hangs(self: ToyPerformer, operation: object, request: object, who: str) -> None:
+    async def hangs(self: LivingToy, operation: object, request: object, who: str) -> None:
         started.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(ToyPerformer, "perform", hangs)
+    monkeypatch.setattr(LivingToy, "perform", hangs)
     job: Job[Any] = await Toy(backend).slowly(1)
     await started.wait()
     assert (await job.status()).state == "running"
@@ -91,10 +103,10 @@ async def test_a_job_that_hangs_is_cancelled_and_one_that_fails_says_why(backend
     with pytest.raises(Cancelled):
         await job.result()
 
-    async def fails(self: ToyPerformer, operation: object, request: object, who: str) -> None:
+    async def fails(self: LivingToy, operation: object, request: object, who: str) -> None:
         raise BadInput("No.", hint="Ask otherwise.")
 
-    monkeypatch.setattr(ToyPerformer, "perform", fails)
+    monkeypatch.setattr(LivingToy, "perform", fails)
     failing: Job[Any] = await Toy(backend).slowly(1)
     with pytest.raises(BadInput, match="Ask otherwise"):
         await failing.result()
@@ -106,7 +118,11 @@ async def test_a_job_that_hangs_is_cancelled_and_one_that_fails_says_why(backend
 async def test_its_addresses_check_and_describe(tmp_path: Path) -> None:
     log = local_log(Settings(), tmp_path / "data", SystemClock())
     async with httpx2.AsyncClient(base_url="http://server", transport=httpx2.ASGITransport(app=app_over(log))) as http:
-        assert (await http.get("/toy/2")).json() == {"numbers": [2, 1]}
+        numbers = await http.get("/toy/2")
+        assert (numbers.json(), numbers.headers["etag"]) == ({"numbers": [2, 1]}, '"2"')
+        assert (await http.get("/toy/2", headers={"If-Match": '"3"'})).status_code == 412
+        text = await http.get("/toy/2/text")
+        assert (text.content, text.headers["content-type"].partition(";")[0]) == (b"2 1", "text/plain")
         assert (await http.get("/toy/2/follow")).text == "retry: 1000\n\ndata: 2\n\ndata: 1\n\n"
         assert (await http.get("/toy/x")).json()["code"] == "bad-input"
         assert (await http.get("/toy/1001")).status_code == 400
@@ -121,14 +137,26 @@ async def test_its_addresses_check_and_describe(tmp_path: Path) -> None:
 
 def test_its_door_blocks_with_signatures_and_words(tmp_path: Path) -> None:
     with headwater.open_blocking(tmp_path) as hw:
-        toy: Any = hw.toy  # type: ignore[attr-defined]  # the stub knows the parts of headwater
+        toy = cast("ToyDoor", hw).toy
         assert toy.numbers(2) == Numbers([2, 1])
         assert list(toy.follow(2)) == [2, 1]
         assert toy.slowly(2).result() == Numbers([2, 1])
-        assert str(inspect.signature(toy.numbers)) == "(start: 'int') -> 'Numbers'"
+        assert str(inspect.signature(toy.numbers)) == "(start: 'int', *, if_match: 'str | None' = None) -> 'Numbers'"
         assert toy.numbers.__doc__ == "Count down."
         assert {"log", "pipelines", "toy", "close"} <= set(dir(hw))
-        assert {"numbers", "follow", "slowly"} <= set(dir(toy))
+        assert toy.text(2) == b"2 1"
+        assert {"numbers", "text", "follow", "slowly"} <= set(dir(toy))
+
+
+def test_the_types_of_its_blocking_door_are_generated() -> None:
+    stub = Path(__file__).with_name("toy_blocking.pyi")
+    assert blocking_types([parts.part_named("log"), TOY], stub) == stub.read_text("utf-8"), "write it anew: python -m tools.blocking_stub"
+
+
+def test_the_house_says_how_long_it_is() -> None:
+    said = re.search(r"`tests/unit/parts/toy.py` is a whole part in (\d+) lines", (ROOT / "docs/explanation/house.md").read_text("utf-8"))
+    assert said is not None
+    assert int(said[1]) == len(Path(toy_module.__file__).read_text("utf-8").splitlines())
 
 
 def test_its_command_and_its_row_are_there() -> None:
@@ -137,7 +165,9 @@ def test_its_command_and_its_row_are_there() -> None:
     assert "| `GET /toy/{start}` | reader | Count down. |" in http_page(page.replace("-->\n<!--", "-->\nx\n<!--"))
 
 
-_TOY_EVERYWHERE = "from headwater import parts; from tests.unit.parts.toy import TOY; parts.PARTS = (*parts.PARTS, TOY)"
+_TOY_EVERYWHERE = (
+    "from headwater import parts; from tests.unit.parts.larger_toy import LARGER_TOY; parts.PARTS = (*parts.PARTS, LARGER_TOY)"
+)
 _READING = """
 import sys
 from headwater.core.settings import SparkSettings
@@ -181,8 +211,10 @@ def test_spark_can_load_its_table_and_the_tour_has_its_chapter() -> None:
     with pytest.raises(BadInput, match="has no records to follow: it is a store"):
         find_table("counters:toy", {})
     out = io.StringIO()
-    load(TOY.chapter)(None, Settings(), TourReport(out))
+    load(LARGER_TOY.chapter)(None, Settings(), TourReport(out))
     assert "the toy counts" in out.getvalue()
+    assert LARGER_TOY.demo_folder == FOLDER
+    assert TOY.demo_folder == ""
 
 
 def test_its_sections_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +222,7 @@ def test_its_sections_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADWATER_COUNTER__FAST__WORDS", "a,b")
     with headwater.open_blocking() as hw:
-        assert hw.toy.numbers(5) == Numbers([5, 3, 1])  # type: ignore[attr-defined]
+        assert cast("ToyDoor", hw).toy.numbers(5) == Numbers([5, 3, 1])
     shown = CliRunner().invoke(app(), ["config"]).output
     assert re.search(r"^toy\.step +2 +.*headwater\.toml:3$", shown, re.MULTILINE)
     assert re.search(r"^counter\.fast\.words +a, b +HEADWATER_COUNTER__FAST__WORDS$", shown, re.MULTILINE)

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 import headwater
-from headwater.client.blocking import _Loop
+from headwater.client.blocking_door import _Loop
 from headwater.core.errors import Closed, NotFound, UnknownQueue
 
 NAME = contextvars.ContextVar("NAME", default="none")
