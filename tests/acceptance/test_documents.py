@@ -75,6 +75,9 @@ def test_documents_by_commands_alone(home: Program, through: str) -> None:
         assert done(home, "delete", posted).json["revision"] == 6
         assert home("doc", "delete", "shop/c~").code == 5  # nobody can be asked
         assert [one["state"] for one in done(home, "transactions", "--path", "shop/c~", "--limit", "2").json] == ["published"] * 2
+        way = done(home, "trail", "shop/c~", "--limit", "2").json
+        assert [made["state"] for made in way["transactions"]] == ["published"] * 2
+        assert way["applied"] == way["end"]
         assert done(home, "status").json["created"]
         assert home("doc", "verify").out.startswith("verify: equal. 6 records make 2 documents")
         assert done(home, "rebuild", "--yes").json["records"] == 6

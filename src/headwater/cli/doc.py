@@ -40,6 +40,7 @@ def group() -> typer.Typer:
         doc_care.export,
         doc_care.import_,
         doc_care.transactions,
+        doc_care.trail,
         doc_care.status,
         doc_care.verify,
         doc_care.rebuild,

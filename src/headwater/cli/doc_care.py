@@ -1,9 +1,9 @@
-"""`headwater doc export | import | transactions | status | verify | rebuild`."""
+"""`headwater doc export | import | transactions | trail | status | verify | rebuild`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
@@ -13,11 +13,13 @@ import typer
 from headwater.cli import completion
 from headwater.cli.at import At
 from headwater.cli.command import command
-from headwater.cli.output import Column, agreed, count, counted, print_json, print_table
+from headwater.cli.doc_options import DocPath
+from headwater.cli.output import Column, agreed, count, counted, print_json, print_table, visible
 from headwater.core.errors import BadInput, HeadwaterError, NotFound
 
 if TYPE_CHECKING:
     from headwater.client.blocking import Blocking
+    from headwater.documents.answers import HyperStorageTransaction
     from headwater.documents.requests import BatchLine
 
 _AT_ONCE = 500  # writes of one request
@@ -109,10 +111,38 @@ def transactions(
     if at.json:
         print_json(found)
     elif found:
-        columns = (Column("transaction"), Column("path"), Column("revision", True), Column("state"), Column("place"))
-        print_table(columns, [(one.transaction, one.path, str(one.revision), one.state, f"{one.partition}/{one.offset}") for one in found])
+        _table(found)
     else:
         at.note("There are none.")
+
+
+@command(example="headwater doc trail shop/catalogue~")
+def trail(
+    path: DocPath,
+    at: At,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="The most transactions.")] = 100,
+) -> None:
+    """Show a document or a collection on its way: its newest transactions in the log, what the store has, and how far it lags behind."""
+    with at.door() as hw:
+        shown = hw.documents.trail(path, limit=limit)
+    if at.json:
+        print_json(shown)
+        return
+    if shown.transactions:
+        _table(shown.transactions)
+    else:
+        at.note(f"The log has nothing of {visible(path)}.")
+    stored = f"revision {shown.revision}{', deleted' if shown.deleted else ''}" if shown.revision else "nothing of it"
+    typer.echo(f"The store holds {stored}.")
+    typer.echo(f"Partition {shown.partition} ends before offset {shown.end}; the store has what is below {shown.applied}.")
+
+
+def _table(transactions: Sequence[HyperStorageTransaction]) -> None:
+    columns = (Column("transaction"), Column("path"), Column("revision", True), Column("state"), Column("place"))
+    rows = [
+        (shown.transaction, shown.path, str(shown.revision), shown.state, f"{shown.partition}/{shown.offset}") for shown in transactions
+    ]
+    print_table(columns, rows)
 
 
 @command()

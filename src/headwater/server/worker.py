@@ -154,7 +154,14 @@ class Worker:
         handlers = Handlers(backend, streams=streams, stop=self._stopped, ids=self._ids)
         described = cache(lambda: document([*OWN, *parts.operations()], metadata.version("headwater")))
         own = OwnHandlers(
-            log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team, tokens=self._tokens
+            log=log,
+            metrics=metrics,
+            stop=self._stopped,
+            jobs=backend.jobs,
+            document=described,
+            team=team,
+            tokens=self._tokens,
+            data=self._settings.data,
         )
         elsewhere = {part.name for part in parts.PARTS if not self._runs(part)}
         hops = {part.name for part in parts.PARTS if part.hops and self._settings.log.engine == "kafka"}
