@@ -98,7 +98,7 @@ def with_floats(piece: Piece) -> Piece:
 
 
 def decoded_any(text: bytes, decimals: Decimals) -> tuple[Any, str]:
-    """The value of JSON text, and why it cannot be read as `decimals` says: its numbers are decimals then. Errors: `BadInput` for no JSON."""
+    """The value of JSON text, and why it cannot be read as `decimals` says; its numbers are decimals then. Errors: `BadInput`: no JSON."""
     try:
         return values.decode_any(text, decimals), ""
     except BadInput as error:

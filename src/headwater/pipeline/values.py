@@ -3,7 +3,8 @@
 A number of JSON text without point and exponent is an `int` of any length; every other one is a `Decimal` with its digits, never a float by
 its digits. In the text of the log a float is extended JSON, `{"$numberDouble": "1.25"}`, and so is a `Decimal` that would read as an
 integer, `{"$numberDecimal": "5"}`: `store` writes them, `decode` gives Python's `float` and `Decimal`. `{"$numberLong": "7"}` is an `int`
-that MongoDB gets back as a long. Text for others (`encode`) has plain numbers. Types that JSON lacks are objects of extended JSON everywhere; `native` gives Python's own type for one, `extended` the reverse.
+that MongoDB gets back as a long. Text for others (`encode`) has plain numbers. Types that JSON lacks are objects of extended JSON
+everywhere; `native` gives Python's own type for one, `extended` the reverse.
 """
 
 from __future__ import annotations

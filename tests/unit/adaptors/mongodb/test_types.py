@@ -256,7 +256,8 @@ def test_whoever_follows_asks_the_primary(primary: bool) -> None:
 def test_a_long_is_an_integer_to_transforms_and_to_everybody_but_mongodb(number: int) -> None:
     logged = values.store(to_json({"_id": Int64(number), "qty": Int64(number)}))
     document = values.decode(logged)
-    assert document["qty"] * 2 == number * 2 and isinstance(document["qty"], int)
+    assert document["qty"] * 2 == number * 2
+    assert isinstance(document["qty"], int)
     assert values.encode(document) == f'{{"_id":{number},"qty":{number}}}'.encode() == values.unmarked(logged)
     assert {name: type(from_json(value)) for name, value in document.items()} == dict.fromkeys(
         ("_id", "qty"), Int64 if number < 1 << 31 else int
