@@ -409,7 +409,7 @@ class BlockingQueues:
     def create(
         self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
     ) -> QueueSummary:
-        """Create a queue, or change the settings of one that is there: those that differ from the usual ones, the others stay.
+        """Create a queue, or change the settings of one that is there: those that are given, the others stay.
 
         Errors: `BadInput`; `Conflict` for a setting that cannot change.
         """

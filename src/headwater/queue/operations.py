@@ -19,9 +19,9 @@ from headwater.queue.bodies import send_claim, send_done, send_rows_of, send_set
 from headwater.queue.dead_operations import DEAD, DEAD_DROP, DEAD_DROP_ALL, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_SHOW
 from headwater.queue.dead_operations import OWNS as _OWNS
 from headwater.queue.dead_operations import WRITES as _WRITES
+from headwater.queue.effective_settings import QUEUE_SECTION
 from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.row_schema import ROWS_CONTENT
-from headwater.queue.settings import QUEUE_SECTION
 from headwater.queue.settings_form import schema
 from headwater.wire.operation import Operation, Paging, Role
 from headwater.wire.part import PartDefinition

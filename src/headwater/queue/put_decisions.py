@@ -15,13 +15,13 @@ from headwater.queue.checks import CheckedRow
 from headwater.queue.columns import HELD, NO_EXTRAS, PROCESSING, Tries
 from headwater.queue.data_place import LARGE, DataPlace, place_of, same_data
 from headwater.queue.dependencies import DOOMED
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.merge import Mergeable, merged
 from headwater.queue.records import DATA_HEAD, HEADER, HEADER_SIZE, WholeRow, encode_data_head, encode_header
 from headwater.queue.recurrence import following_run
 from headwater.queue.row_view import mergeable, update_of, whole_row
 from headwater.queue.schedule import NEVER as NO_SCHEDULE
-from headwater.queue.settings import QueueSettings
 from headwater.queue.totals import Totals
 from headwater.queue.values import Put, QueueEvent
 
@@ -37,7 +37,7 @@ def _nothing() -> None: ...
 class PutDecisions:
     """Decides for one queue what its puts change. `begin`, then calls, then `end`."""
 
-    def __init__(self, fold: QueueFold, settings: QueueSettings, *, large: int = LARGE) -> None:
+    def __init__(self, fold: QueueFold, settings: EffectiveSettings, *, large: int = LARGE) -> None:
         """`large`: data of more bytes stay on the log."""
         self.fold, self.large = fold, large
         self.use(settings)
@@ -54,7 +54,7 @@ class PutDecisions:
         """Is called before a record begins: to end the one that is open."""
         self._now = 0
 
-    def use(self, settings: QueueSettings) -> None:
+    def use(self, settings: EffectiveSettings) -> None:
         """Decide by these settings from now on."""
         self.settings = settings
         self.fold.order.lanes.use(settings.lane_concurrency)

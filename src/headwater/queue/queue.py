@@ -18,6 +18,7 @@ from headwater.queue.data_place import LARGE
 from headwater.queue.data_reader import held, places_of
 from headwater.queue.dead_notices import Post
 from headwater.queue.decisions import Decisions, unknown_row
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.listing import KeyHistory, dead_row, dead_rows, rows_of, schedules_of
 from headwater.queue.queue_log import open_log
 from headwater.queue.queue_puts import QueuePuts
@@ -26,7 +27,6 @@ from headwater.queue.results import check_results, done_slices, fits_beside
 from headwater.queue.row import Row
 from headwater.queue.runtime import QueueRuntime
 from headwater.queue.selection import chosen_dead, dropped_dead, found_row, itself, retried, row_of
-from headwater.queue.settings import QueueSettings
 from headwater.queue.statistics import counts_of
 from headwater.queue.values import (
     Claimed,
@@ -327,7 +327,7 @@ class Queue(QueuePuts):
         """
         return self._runtime.listen()
 
-    def change_settings(self, settings: QueueSettings) -> None:
+    def change_settings(self, settings: EffectiveSettings) -> None:
         """Use other settings from now on. The catalogue holds them: here they are only used."""
         self._runtime.use(settings)
 
@@ -345,7 +345,7 @@ async def open_queue(
     region: Region,
     table: int,
     *,
-    settings: QueueSettings,
+    settings: EffectiveSettings,
     clock: Clock,
     timers: Timers,
     large: int = LARGE,

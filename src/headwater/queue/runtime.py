@@ -18,11 +18,11 @@ from headwater.queue.data_reader import DataReader, held, places_of
 from headwater.queue.date_heap import NEVER
 from headwater.queue.dead_notices import DeadNotices, Post
 from headwater.queue.decisions import Decisions
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.events import QueueEvents
 from headwater.queue.queue_log import QueueLog
 from headwater.queue.results import ResultWaits
 from headwater.queue.row import Row
-from headwater.queue.settings import QueueSettings
 from headwater.queue.statistics import statistics_of
 from headwater.queue.timers import QueueAlarm
 from headwater.queue.turn_record import TurnRecord
@@ -61,7 +61,7 @@ class QueueRuntime:
     def decisions(self) -> Decisions:
         return self.log.decisions
 
-    def use(self, settings: QueueSettings) -> None:
+    def use(self, settings: EffectiveSettings) -> None:
         """Decide by these settings from now on."""
         self.turn.end()
         self.log.decisions.use(settings)

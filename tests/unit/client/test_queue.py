@@ -46,7 +46,7 @@ def queues(backend: Backend) -> Queues:
 
 @pytest.fixture
 async def pages(queues: Queues) -> OneQueue:
-    return await queues("pages", create=QueueSettings(lease="60s", max_timeouts=1))  # type: ignore[arg-type]
+    return await queues("pages", create=QueueSettings(lease="60s", max_timeouts=1))
 
 
 async def test_nothing_is_created_by_a_typo_and_the_error_names_the_command(queues: Queues) -> None:

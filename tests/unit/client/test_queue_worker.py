@@ -33,7 +33,7 @@ def clock() -> ManualClock:
 @pytest.fixture(params=["directory", "http"])
 async def pages(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[OneQueue]:
     async with queue_backend(tmp_path / "data", request.param, clock) as backend:
-        yield await Queues(backend)("pages", create=QueueSettings(lease="60s"))  # type: ignore[arg-type]
+        yield await Queues(backend)("pages", create=QueueSettings(lease="60s"))
 
 
 async def test_every_row_runs_once_and_at_most_so_many_at_once(pages: OneQueue, clock: ManualClock) -> None:

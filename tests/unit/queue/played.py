@@ -16,13 +16,13 @@ from headwater.queue.checks import CheckedRow, checked_row
 from headwater.queue.columns import FREE, NO_EXTRAS
 from headwater.queue.data_place import LARGE, DataPlace, length_of
 from headwater.queue.decisions import Decisions
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.replay import replay
 from headwater.queue.results import find_result
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
 from headwater.queue.schedule import schedule_of
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import FailedClaim, RowResult
 from headwater.testing.queue_model import ModelRow
 from headwater.testing.queue_model_after import WaitingModel
@@ -65,7 +65,7 @@ def _placed(fold: QueueFold, slot: int) -> Row:
 class Played:
     """A queue without a log, beside the model of one."""
 
-    def __init__(self, settings: QueueSettings, now: int = 1_000_000, *, large: int = LARGE) -> None:
+    def __init__(self, settings: EffectiveSettings, now: int = 1_000_000, *, large: int = LARGE) -> None:
         self.large = large
         self.now, self.settings, self.model = now, settings, WaitingModel(settings)
         self.fold = QueueFold()
