@@ -243,7 +243,7 @@ class Decisions(FinishDecisions):
     def cancel(self, key: bytes) -> Row:
         """Remove the waiting row of a key. Errors: `NotFound`, `Conflict`."""
         fold = self.fold
-        slot = fold.by_key.get(key)
+        slot = fold.by_key.find(key)
         if slot is None:
             raise unknown_row(key)
         if fold.columns.states[slot] == PROCESSING:
@@ -259,7 +259,7 @@ class Decisions(FinishDecisions):
 
     def run(self, key: bytes) -> Row:
         """Let the waiting row of a key be due now. Errors: `NotFound`, `Conflict`."""
-        slot = self.fold.by_key.get(key)
+        slot = self.fold.by_key.find(key)
         if slot is None:
             raise unknown_row(key)
         self._parts.extend(run_now(self.fold, slot, self._now))

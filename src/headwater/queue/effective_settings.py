@@ -38,8 +38,9 @@ class EffectiveSettings(msgspec.Struct, frozen=True, kw_only=True):
     rate: Annotated[int, Note("How many rows may be claimed within `rate_period`; 0: any number.", "100", 0)] = 0
     rate_period: Annotated[Duration, Note("The period of `rate`.", '"1s"', 1)] = Duration(1000)
     memory: Annotated[
-        Size, Note("How much data of rows above 1 KiB the queue keeps in memory; the others are read from its log.", '"16MiB"', 0)
-    ] = Size(16 << 20)
+        Size,
+        Note("How much of its rows, their keys and data, the queue keeps in memory; data beyond it are read from its log.", '"256MiB"', 0),
+    ] = Size(256 << 20)
     on_dead: Annotated[
         str,
         Note("The address, http or https, to which the queue posts each dead row as JSON; empty: nowhere.", '"https://ops.example/dead"'),

@@ -60,7 +60,7 @@ def schedules_of(fold: QueueFold, now: int) -> list[ScheduledRow]:
     columns, found = fold.columns, list[ScheduledRow]()
     for slot, extras in columns.extras.items():
         key = key_of(columns.bodies[slot])
-        if extras.recurs and fold.by_key.get(key) == slot:
+        if extras.recurs and fold.by_key.find(key) == slot:
             run = following_run(extras, now) if columns.states[slot] == PROCESSING else process_of(columns.bodies[slot])
             found.append(ScheduledRow(columns.ids[slot], key, schedule_of(extras.schedule), run))
     return sorted(found, key=lambda one: one.key)

@@ -26,8 +26,8 @@ def row_of(dead: DeadRow) -> Row:
 
 def found_row(key: bytes | int, decisions: Decisions) -> list[Row]:
     fold = decisions.fold
-    slot = slot_of_id(fold, key) if isinstance(key, int) else fold.by_key.get(key, -1)
-    return [] if slot < 0 else [row_at(fold, slot)]
+    slot = slot_of_id(fold, key) if isinstance(key, int) else fold.by_key.find(key)
+    return [] if slot is None or slot < 0 else [row_at(fold, slot)]
 
 
 def chosen_dead(ids: Sequence[int] | None, prefix: bytes, reason: str, decisions: Decisions) -> list[list[int]]:
@@ -36,7 +36,9 @@ def chosen_dead(ids: Sequence[int] | None, prefix: bytes, reason: str, decisions
     for id in dict.fromkeys(ids) if ids is not None else dead_ids(fold, prefix, reason):
         row = dead_row(fold, id).row
         large = len(row.key) + len(row.data) + OVERHEAD + len(row.lane) + EXTRAS_NAMES
-        waiting = fold.follow_ups.get(row.key, fold.by_key.get(row.key, -1))
+        waiting = fold.follow_ups.get(row.key, fold.by_key.find(row.key))
+        if waiting is None:
+            waiting = -1
         if waiting in fold.columns.extras:  # it is merged into this one
             large += extras_size(fold.columns.extras[waiting])
         if waiting in fold.columns.waits.after:  # which is written once more where it must not wait for others

@@ -18,7 +18,7 @@ from headwater.queue.fold import QueueFold
 from headwater.queue.schedule import Schedule
 from headwater.testing import queue_model
 
-KEYS = [b"a", b"b", b"c", b"d"]
+KEYS = [b"a", b"b", b"c" * 65, b"d" * 65]  # the long ones have the same hash
 PUT = st.tuples(
     st.just("put"),
     st.lists(
@@ -42,7 +42,9 @@ PUT = st.tuples(
 )
 CLAIM = st.tuples(st.just("claim"), st.integers(1, 3), st.sampled_from([1, 10, 50]), st.sampled_from(["g", "h"]))
 END = st.tuples(st.sampled_from(["done", "released", "failed", "given-up"]), st.integers(0, 3), st.sampled_from([None, 0, 7]))
-OTHER = st.sampled_from([("pause",), ("resume",), ("cut",), ("carry",), ("cancel", b"a"), ("retry", 0), ("drop", 0), ("stale",)])
+OTHER = st.sampled_from(
+    [("pause",), ("resume",), ("cut",), ("carry",), ("cancel", b"a"), ("cancel", KEYS[2]), ("retry", 0), ("drop", 0), ("stale",)]
+)
 EXTEND = st.tuples(st.just("extend"), st.integers(0, 3), st.sampled_from([1, 30]))
 STEPS = st.lists(
     st.tuples(st.sampled_from([0, 0, 1, 2, 9, 10, 11, 30]), st.one_of(PUT, PUT, CLAIM, CLAIM, END, EXTEND, OTHER)), max_size=40
