@@ -18,8 +18,8 @@ from headwater.queue.date_heap import DateHeap
 from headwater.queue.death import Death, death_size
 from headwater.queue.finished import Finished
 from headwater.queue.homes import Homes
-from headwater.queue.key_index import KeyIndex, KeyName, key_hash
 from headwater.queue.kept_answers import KeptAnswers
+from headwater.queue.key_index import KeyIndex, KeyName, key_hash
 from headwater.queue.log_data import LogData
 from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
 from headwater.queue.records import MOST_ROWS, REASONS, WholeRow
@@ -131,7 +131,8 @@ class QueueFold:
     def insert_due(self, slot: int, name: KeyName, body: bytes, priority: int, id: int) -> None:
         """`insert` of a row that is due from now on, has all its data, and waits for no other: what nearly all puts do.
 
-        `name`: of its key. `id`: the `next_id`, and for each row behind the first one more. `count_inserted` counts them, before the record ends.
+        `name`: of its key. `id`: the `next_id`, and for each row behind the first one more. `count_inserted` counts them, before the
+        record ends.
         """
         columns = self.columns
         columns.ids[slot] = id
