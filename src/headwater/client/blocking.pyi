@@ -568,7 +568,7 @@ class BlockingOneQueue:
         """What the queue holds, and what has happened since it was opened."""
 
     def show(self) -> QueueSummary:
-        """Its settings."""
+        """Its settings, and the declaration of its columns."""
 
     def history(self, key: str | bytes) -> Sequence[ShownChange]:
         """What the log still holds of a key, the oldest first."""

@@ -317,7 +317,7 @@ class OneQueue:
         return await self._backend.ask(ask.STATISTICS, self._request())
 
     async def show(self) -> QueueSummary:
-        """Its settings."""
+        """Its settings, and the declaration of its columns."""
         return await self._backend.ask(ask.SHOW, self._request())
 
     async def history(self, key: str | bytes) -> Sequence[ShownChange]:

@@ -188,7 +188,7 @@ def _made(text: str, table: dict[str, Any], settings: dict[str, Any], columns: l
 def _column(given: dict[str, Any], place: int) -> DeclaredColumn:
     name, kind, required = given.pop("name", None), given.pop("type", None), given.pop("required", False)
     if not isinstance(name, str) or not _COLUMN_NAME.fullmatch(name):
-        raise BadInput(f"DeclaredColumn {place + 1} has no name.", hint='Give it one, such as name="url".')
+        raise BadInput(f"Column {place + 1} has no name.", hint='Give it one, such as name="url".')
     if given:
         unknown = next(iter(given))
         raise BadInput(f"{unknown!r} is nothing that a column declares.", hint=nearest(unknown, ("name", "type", "required")))

@@ -68,7 +68,7 @@ SHOW = Operation(
     request=requests.QueueRequest,
     answer=answers.QueueSummary,
     role=Role.READER,
-    says="A queue and its settings.",
+    says="A queue, its settings, and the declaration of its columns.",
     errors=_OWNS,
 )
 DELETE = Operation(

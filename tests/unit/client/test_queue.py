@@ -71,6 +71,11 @@ async def test_a_queue_is_created_changed_shown_and_deleted(queues: Queues) -> N
     assert (changed.created, changed.settings["max_attempts"], changed.settings["lease"]) == (False, 3, "90s")
     assert [one.queue for one in await queues.list()] == ["pages"]
     assert (await queues("pages").show()).settings["lease"] == "90s"
+    declared = await queues.create("pages", declaration='<table><column name="url" type="text"/></table>')
+    assert declared == await queues("pages").show()
+    assert (declared.declaration, declared.declared, declared.version) == ('<table><column name="url" type="text"/></table>', 1, 3)
+    await queues.create("pages", declaration="")
+    assert [(one.declaration, one.declared) for one in await queues.list()] == [("", 2)]
     with pytest.raises(BadInput, match="lease"):
         await queues.create_from("pages", {"leese": "90s"})
     await queues("pages").put("k")
