@@ -201,7 +201,7 @@ def listen(
             elif event.kind == "due":
                 typer.echo(f"{event.date}  {counted(event.count, 'row')} due")
             elif event.counts is not None:
-                typer.echo(f"{event.date}  {_counts(event.counts)}")
+                typer.echo(f"{event.date}  {'events were missed; ' * (event.kind == 'reset')}{_counts(event.counts)}")
             else:
                 typer.echo(f"{event.date}  row {event.id} is dead ({event.reason}): {visible(cell(event.key))}")
             sys.stdout.flush()

@@ -20,6 +20,7 @@ from headwater.core.settings import Settings
 from headwater.queue import answers, operations, requests
 from headwater.queue.answer import RecalledAnswer
 from headwater.queue.event_json import show_event
+from headwater.queue.follow_request import FollowQueue
 from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row, show_schedule
 from headwater.queue.listing import ends_early
 from headwater.queue.manager import OpenQueue, QueueManager
@@ -78,9 +79,9 @@ class QueuePerformer:
             _audit.info("%s: %s %s", who or "this process", operation.id, msgspec.structs.asdict(request))
         return answer
 
-    async def stream(self, operation: Operation[Any, Any], request: QueueRequest) -> AsyncIterator[answers.ShownEvent]:
+    async def stream(self, operation: Operation[Any, Any], request: FollowQueue) -> AsyncIterator[answers.ShownEvent]:
         queue = await self._queue(request)
-        async for event in queue.listen():
+        async for event in queue.listen(request.last):
             yield show_event(event)
 
     def serve(self) -> None:

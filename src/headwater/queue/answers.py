@@ -244,10 +244,12 @@ class EventCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rows have become due (`count` of them); a row has died, and why; or `counts`: what the queue holds by now."""
+    """Rows have become due (`count` of them); a row has died, and why; or `counts`: what the queue holds by now. After `reset`, which has
+    `counts`, too, events before it are missed. `position`: of the record that the event is of; `after` takes it."""
 
-    kind: Literal["due", "dead", "counts"]
+    kind: Literal["due", "dead", "counts", "reset"]
     date: Date
+    position: Count = 0
     id: int = 0
     key: Key = ""
     reason: str = ""

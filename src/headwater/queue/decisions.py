@@ -228,7 +228,8 @@ class Decisions(FinishDecisions):
         id, extras = columns.ids[slot], columns.extras.get(slot, NO_EXTRAS)
         self._parts.append(records.encode_dead(slot, id, reason, error.encode()))
         fold.die(slot, reason, error)
-        self.died.append((fold.sequence, QueueEvent("dead", fold.now, id, key_of(columns.bodies[slot]), records.REASONS[reason])))
+        event = QueueEvent("dead", fold.now, id, key_of(columns.bodies[slot]), records.REASONS[reason], position=fold.sequence)
+        self.died.append((fold.sequence, event))
         self._end(id, "dead")
         self.totals.died += 1
         if extras.recurs:

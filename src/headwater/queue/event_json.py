@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headwater.log.json_form import show_bytes
 from headwater.queue import answers
-from headwater.queue.json_form import show_bytes, show_date
+from headwater.queue.json_form import show_date
 from headwater.queue.values import QueueCounts, QueueEvent
 
 
@@ -11,6 +12,7 @@ def show_event(event: QueueEvent) -> answers.ShownEvent:
     return answers.ShownEvent(
         kind=event.kind,
         date=show_date(event.date) or "",
+        position=event.position,
         id=event.id,
         key=show_bytes(event.key, "text") if event.key else "",
         reason=event.reason,

@@ -241,7 +241,7 @@ class QueueFold:
         if slot in columns.extras:
             columns.extras[slot] = replace(columns.extras[slot], schedule="", run=0)
         columns.states[slot] = DEAD
-        self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker)
+        self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker, position=self.sequence)
         columns.waits.dead(columns.ids[slot])
 
     def remove(self, slot: int, *, failed: bool = False) -> None:

@@ -20,6 +20,7 @@ from headwater.queue.dead_operations import DEAD, DEAD_DROP, DEAD_DROP_ALL, DEAD
 from headwater.queue.dead_operations import OWNS as _OWNS
 from headwater.queue.dead_operations import WRITES as _WRITES
 from headwater.queue.effective_settings import QUEUE_SECTION
+from headwater.queue.follow_request import FollowQueue
 from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.row_schema import ROWS_CONTENT
 from headwater.queue.settings_form import schema
@@ -301,13 +302,13 @@ LISTEN = Operation(
     name="listen",
     method="GET",
     path=f"{_QUEUE}/events",
-    request=requests.QueueRequest,
+    request=FollowQueue,
     answer=answers.ShownEvent,
     kind="stream",
     role=Role.READER,
-    says="Rows that become due, rows that die, and how many rows there are, from now on, as events: due, dead and counts.",
+    says="Rows that become due, rows that die, and how many rows there are, from now on, as events: due, dead, counts and reset.",
     media="text/event-stream",
-    events=("due", "dead", "counts"),
+    events=("due", "dead", "counts", "reset"),
     named="kind",
     errors=_OWNS,
 )

@@ -344,12 +344,13 @@ class Queue(QueuePuts):
             await asyncio.to_thread(found.read_all, entries)  # decoding a batch takes longer than others should wait
         return found.entries
 
-    def listen(self) -> AsyncIterator[QueueEvent]:
+    def listen(self, after: int | None = None) -> AsyncIterator[QueueEvent]:
         """Rows that become due and rows that die, from now on, and how many rows there are: at once, and each second in which that changes.
 
-        A listener that does not keep up misses events.
+        `after`: the position of the last event that was seen. Rows that have died behind it, and are dead still, are told first. One that
+        does not keep up, or comes back too late for that, is told `reset`, with how many rows there are.
         """
-        return self._runtime.listen()
+        return self._runtime.listen(after)
 
     def change_settings(self, settings: EffectiveSettings) -> None:
         """Use other settings from now on. The catalogue holds them: here they are only used."""

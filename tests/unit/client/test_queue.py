@@ -334,6 +334,9 @@ async def test_listeners_are_told_of_dues_and_deaths(pages: OneQueue, clock: Man
     await asyncio.gather(listening, return_exceptions=True)
     dead = next(event for event in events if event.kind == "dead")
     assert (dead.key, dead.reason) == ("k", "given-up")
+    again = [await anext(aiter(pages.listen(after=after))) for after in (dead.position - 1, 10**9)]  # who was away since
+    assert [(event.kind, event.key, event.position >= dead.position) for event in again] == [("dead", "k", True), ("reset", "", True)]
+    assert again[1].counts.rows.dead >= 1
 
 
 async def test_puts_made_at_once_travel_together_and_a_bad_one_spoils_none(
