@@ -136,7 +136,7 @@ class KeyHistory:
             id = self._id_of(change, sequence * MOST_ROWS + inserted)
             inserted += change.kind == INSERT
             for found in [id] if id is not None else self._known(change):
-                self.entries.append(HistoryEntry(sequence, now, NAMES[change.kind], found, _detail(change)))
+                self.entries.append(HistoryEntry(sequence, now, NAMES[change.kind], found, change_detail(change)))
 
     def _id_of(self, change: Change, new: int) -> int | None:
         """The id of a row that the change holds whole, where it is one of the key."""
@@ -155,7 +155,8 @@ class KeyHistory:
         return (id for slot, id in change.rows if self._rows.get(slot) == id)
 
 
-def _detail(change: Change) -> str:
+def change_detail(change: Change) -> str:
+    """What a change says beside its rows."""
     if change.row is not None:
         row = fields(change.row.body)
         after = change.row.extras.get("after", ())
