@@ -409,7 +409,7 @@ class BlockingQueues:
     def create(
         self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
     ) -> QueueSummary:
-        """Create a queue, or change the settings of one that is there: those that differ from the usual ones, the others stay.
+        """Create a queue, or change the settings of one that is there: those that are given, the others stay.
 
         Errors: `BadInput`; `Conflict` for a setting that cannot change.
         """
@@ -549,7 +549,7 @@ class BlockingOneQueue:
     ) -> BlockingQueueWorker:
         """A worker that runs a function for each row: `with pages.worker(rebuild, concurrency=8) as w: w.run()`.
 
-        `on_dead`: called with each row that dies while the worker runs, whichever worker had it.
+        `on_dead`: called with each row that dies while the worker runs, whichever worker had it; not with those that died before.
         """
 
     def get(self, key: str | bytes) -> QueueRow:
@@ -568,7 +568,7 @@ class BlockingOneQueue:
         """What the queue holds, and what has happened since it was opened."""
 
     def show(self) -> QueueSummary:
-        """Its settings."""
+        """Its settings, and the declaration of its columns."""
 
     def history(self, key: str | bytes) -> Sequence[ShownChange]:
         """What the log still holds of a key, the oldest first."""
@@ -576,8 +576,9 @@ class BlockingOneQueue:
     def schedules(self) -> Sequence[ShownSchedule]:
         """The rows that come again, by key: their schedules, and when they run next."""
 
-    def listen(self) -> Generator[ShownEvent]:
-        """Rows that become due, rows that die, and how many there are, from now on, for ever. One that does not keep up misses some."""
+    def listen(self, *, after: int | None = None) -> Generator[ShownEvent]:
+        """Rows that become due, rows that die, and how many there are, from now on, for ever. `after`: the position of the last event that
+        was seen; rows that died since, and are dead still, come first. `reset`: events were missed, and this is what there is."""
 
     def cancel(self, key: str | bytes) -> QueueRow:
         """Remove the waiting row of a key, and return it. Errors: `NotFound`; `Conflict` while it is being processed."""

@@ -14,6 +14,7 @@ from headwater.core.errors import AlreadyExists, BadInput, Closed, Fenced, NotFo
 from headwater.core.settings import Settings
 from headwater.core.units import Duration
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.manager import QueueManager
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
@@ -70,8 +71,9 @@ async def test_a_queue_is_created_once_and_changed_later(make: Make) -> None:
     again, new = await queues.create("pages", {"max_timeouts": 3})
     assert (again.settings.lease, again.settings.max_timeouts, again.version, new) == (60_000, 3, 2, False)
     assert await queues.create("pages", QueueSettings(max_timeouts=3)) == (again, False)
+    assert (await queues.create("pages", QueueSettings(max_timeouts=5)))[0].settings.max_timeouts == 5  # the usual value, and given
     assert [one.name for one in await queues.list()] == ["pages"]
-    assert await queues.entry("pages") == again
+    assert (await queues.entry("pages")).version == 3
     with pytest.raises(AlreadyExists, match="period day"):
         await queues.create("pages", {"period": "hour"})
     for name, settings in (("a/b", {}), ("", {}), ("mail", {"colour": "red"}), ("mail", {"lease": "60"})):
@@ -94,10 +96,14 @@ async def test_a_dry_run_changes_nothing(make: Make) -> None:
 
 
 async def test_defaults_come_from_the_settings_at_creation_alone(make: Make) -> None:
-    configured = Settings(sections={"queue": {"pages": QueueSettings(lease=Duration(5000))}})
+    configured = Settings(sections={"queue": {"pages": EffectiveSettings(lease=Duration(5000))}})
     queues = make(settings=configured)
     assert (await queues.create("pages"))[0].settings.lease == 5000
     assert (await make().create("pages", {"max_timeouts": 1}))[0].settings.lease == 5000
+    made, _ = await make(settings=Settings(sections={"queue": {"forms": EffectiveSettings(lease=Duration(5000))}})).create(
+        "forms", QueueSettings(lease="1h")
+    )
+    assert made.settings.lease == 3_600_000
     assert (await queues.create("mail"))[0].settings.lease == 3_600_000
 
 
