@@ -68,7 +68,7 @@ class RegionManager:
         self.namespace = region_topics(namespace, 0).namespace
         self._log, self._owners, self._settings, self._usual = log, owners, settings, usual or TopicSettings()
         self._clock, self._random, self._metrics = clock, random, metrics
-        self._timers, self._own_timers = timers or Timers(clock), timers is None
+        self._timers, self._own_timers = Timers(clock) if timers is None else timers, timers is None  # an empty one is false
         self._open: dict[int, KeptRegion] = {}
         self.pins = PinCallbacks(log, on_pin)
         self._gates, self._taken = RegionGates(), TakenRegions()  # a region is opened or closed by one task at a time
