@@ -275,6 +275,40 @@ async def test_the_cleaner_comes_at_once_and_after_each_period(make: Make) -> No
         await clock.run(67)
 
 
+async def test_a_region_that_is_opened_after_the_first_pass_is_cleaned_soon(make: Make) -> None:
+    clock = ManualClock()
+    wal = make(clock=clock)
+    await wal.open(1, create=True)
+    wal.start_cleaning()
+    await wal.open(2, create=True)
+    await wal.write(2, 1, [b"x"])
+    region = wal.opened(2)
+    assert region is not None
+    await region.mark_delete_up_to(1, 1)
+    await clock.run(60)
+    await until(lambda: region._log.bounds(region.topics.data, 0).start == 2)
+
+
+async def test_an_idle_region_has_no_timer_and_is_not_cleaned_again(make: Make) -> None:
+    clock = ManualClock()
+    wal = make(clock=clock, settings=WalSettings(clean_period=Duration(600_000)))
+    region = await wal.open(7, create=True)
+    assert len(wal._timers) == 0
+    await wal.write(7, 1, [b"x"])
+    await until(lambda: len(wal._timers) == 1)
+    await clock.run(60)
+    await until(lambda: len(region.snapshots) == 1 and not len(wal._timers))
+    wal.start_cleaning()
+    await until(lambda: len(region.snapshots) == 2 and len(wal._timers) == 1)  # the first pass, and the next one
+    for _ in range(3):
+        await clock.run(600)
+    await wal.clean(7)  # by hand a region is always cleaned
+    assert region.snapshots[-1].last == 2  # the third record of the meta topic
+    await wal.write(7, 1, [b"x"])
+    await clock.run(661)
+    await until(lambda: region.snapshots[-1].watermark == 2)
+
+
 async def test_readings_tell_what_is_live_and_pinned(make: Make) -> None:
     wal = make()
     region = await wal.open(7, create=True)
