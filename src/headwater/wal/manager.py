@@ -63,7 +63,8 @@ class RegionManager:
     ) -> None:
         """`owners`: gives the ownership, and is called in a thread. `usual`: the settings of a new region where nothing else is said.
 
-        `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved. `timers`: those of several managers.
+        `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved, and of one that pins more than a segment
+        of a log and is not moved. `timers`: those of several managers.
         """
         self.namespace = region_topics(namespace, 0).namespace
         self._log, self._owners, self._settings, self._usual = log, owners, settings, usual or TopicSettings()
@@ -328,6 +329,12 @@ class RegionManager:
     def cleaned(self) -> asyncio.Event:
         """Is set when a region is cleaned; another one counts from then on."""
         return self._cleaning.cleaned
+
+    async def tell_pins(self, region: int, on_pin: OnPin) -> None:
+        """Call `on_pin` for a region until it is closed; at once, if its log is pinned now."""
+        self.pins.set(region, on_pin)
+        if (known := self._open.get(region)) is not None:
+            await self.pins.look(known.region)
 
     async def clean(self, region: int) -> RegionCleaned:
         """Clean a region at once; above `pin_limit`, move the tables that pin it, and clean it again."""

@@ -361,7 +361,7 @@ EVENTS = Operation(
     answer=answers.RegionEvent,
     kind="stream",
     role=Role.READER,
-    says="Writes, marks, drops, moves and cleans of a region as they happen: events whose id is the offset.",
+    says="Writes, marks, drops, moves, cleans and pins of a region as they happen: events whose id is the offset.",
     media="text/event-stream",
     errors=_KNOWN,
 )

@@ -69,6 +69,7 @@ class RegionCleaning:
             seen = region.look(lambda meta: meta.watermark)
             done = await region.clean()
             removed += done.removed
+        await self._pins.look(region)
         if known is not None:
             known.mean, known.cleaned = await asyncio.to_thread(mean_sizes, self._log, region.topics.data), seen
         return RegionCleaned(start=done.start, removed=removed, moved=moved)

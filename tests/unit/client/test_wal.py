@@ -584,6 +584,39 @@ async def test_who_opens_a_region_is_told_what_pins_it(data: Path) -> None:
         assert [(one.region, one.table, one.entries) for one in told] == [(7, 9, 32)]
 
 
+async def test_who_opens_a_region_is_told_of_a_pin_that_nothing_moves(data: Path) -> None:
+    told: list[PinnedLog] = []
+    async with headwater.open(data, create=True) as hw:
+        region = await hw.wal("wal").open(7, create=RegionSettings(segment="4KiB"))
+        await region.write(9, [b"old"])
+        await region.write(1, [b"x" * 9000])
+        await region.mark_delete_up_to(1, 1)
+        await hw.wal("wal").open(7, on_pin=told.append)  # it is pinned now
+        await region.clean()
+        assert [(one.region, one.table, one.entries) for one in told] == [(7, 9, 3)]
+
+
+async def test_events_tell_of_a_pin(wal: WriteAheadLog) -> None:
+    region = await wal("wal").open(7, create=RegionSettings(segment="4KiB"))
+    await region.write(9, [b"old"])
+    events = region.events(after=0)
+    await region.write(1, [b"x" * 9000])
+    assert (await anext(events)).kind == "write"  # it follows from here on
+    await region.mark_delete_up_to(1, 1)
+    await region.clean()
+    pin = await anext(event async for event in events if event.kind == "pin")
+    assert (pin.table, pin.offset) == (9, 0)
+    assert pin.bytes is not None
+    assert pin.bytes > 9000
+    await region.move(9)
+    await region.clean()
+    told: list[str] = []
+    while "clean" not in told:
+        told.append((await anext(events)).kind)
+    assert "pin" not in told
+    await events.aclose()
+
+
 async def test_a_server_cannot_tell_what_pins_a_region(wal: WriteAheadLog, backend: Backend) -> None:
     if isinstance(backend, LocalBackend):
         await wal("wal").open(7, create=True, on_pin=lambda found: None)
