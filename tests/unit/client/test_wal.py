@@ -563,6 +563,22 @@ async def test_wrong_input_is_refused_and_the_region_goes_on(wal: WriteAheadLog)
     assert await region.write(1, [b"x"]) == 1
 
 
+async def test_a_payload_may_be_as_large_as_the_settings_say_and_no_byte_larger(wal: WriteAheadLog, backend: Backend) -> None:
+    region = await wal("wal").open(7, create=True)
+    if isinstance(backend, LocalBackend):  # this server takes no such bodies
+        assert await region.write(1, [bytes(16 << 20)]) == 1
+        with pytest.raises(TooLarge, match="max_record"):
+            await region.write(1, [bytes((16 << 20) + 1)])
+    small = await wal("wal").open(8, create=RegionSettings(max_record="1KiB"))
+    assert await small.write(1, [bytes(1024)]) == 1
+    assert await small.write(1, [bytes(600), bytes(412)]) == 3
+    for payloads in ([bytes(1025)], [bytes(600), bytes(413)]):
+        with pytest.raises(TooLarge):
+            await small.write(1, payloads)
+    assert [len(entry.payload) for entry in await small.read(1).next_batch()] == [1024, 600, 412]
+    assert [one.settings["max_record"] for one in await wal("wal").regions()] == ["16MiB", "1KiB"]
+
+
 async def test_writers_share_and_are_numbered_in_order(region: OneRegion) -> None:
     async def writer(table: int) -> list[int]:
         return [await region.write(table, [b"x"]) for _ in range(20)]

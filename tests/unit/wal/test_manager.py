@@ -22,7 +22,7 @@ from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region import Region
 from headwater.wal.region_topics import region_topics
-from headwater.wal.settings import RegionSettings, WalSettings
+from headwater.wal.settings import ROOM, RegionSettings, WalSettings
 from headwater.wal.snapshots import SnapshotStore
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +78,7 @@ async def test_settings_of_a_new_region_are_those_of_its_topics(make: Make, tmp_
     await wal.create(7, RegionSettings(segment="1MiB", period="1h", max_record="2MiB"))
     with EmbeddedLog(tmp_path, read_only=True) as log:
         settings = log.topic(region_topics("wal", 7).data).settings
-    assert (settings.segment, settings.period, settings.max_record, settings.owner) == (1 << 20, 3_600_000, 2 << 20, "wal")
+    assert (settings.segment, settings.period, settings.max_record, settings.owner) == (1 << 20, 3_600_000, (2 << 20) + ROOM, "wal")
 
 
 async def test_callers_at_the_same_time_open_a_region_once_and_a_slow_one_blocks_no_other(make: Make) -> None:
