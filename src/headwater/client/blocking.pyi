@@ -311,7 +311,8 @@ class BlockingWalNamespace:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.
 
         `take_over`: also where a living process owns it, whose next write is then `Fenced`. `on_pin`: is called with what pins the log
-        before a clean moves a table because of `pin_limit`, by the thread of the event loop, until the region is closed. Errors:
+        before a clean moves a table because of `pin_limit`, and where more than a segment is held that nothing moves: once for each table
+        that pins it, and again whenever that has doubled. The thread of the event loop calls it, until the region is closed. Errors:
         `RegionNotFound`; `NotOwner`, which names the owner, where that one serves at no address; `MetaLost`, `Damaged`; `Unsupported` for
         `on_pin` over HTTP.
         """
@@ -361,7 +362,7 @@ class BlockingOneRegion:
         """Every table, sorted by number."""
 
     def events(self, after: int | None = None) -> Generator[RegionEvent]:
-        """Writes, marks, drops, moves and cleans as they happen, for ever; those behind the offset `after`, or from now on."""
+        """Writes, marks, drops, moves, cleans and pins as they happen, for ever; those behind the offset `after`, or from now on."""
 
     def statistics(self) -> RegionStatistics:
         """What it holds: offsets, tables, live and pinned entries, snapshots, its owner."""

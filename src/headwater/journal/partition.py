@@ -284,7 +284,8 @@ class JournalPartition:
 
     def _scanned(self, key: bytes, start: int, end: int, epoch: int) -> TailActions:
         """The actions of a journal in [start, end), found in the log."""
-        return self.scan_actions([key], start, end, epoch).get(key) or TailActions()
+        found = self.scan_actions([key], start, end, epoch).get(key)
+        return TailActions() if found is None else found
 
     def scan_actions(self, keys: Collection[bytes], start: int, end: int, epoch: int) -> dict[bytes, TailActions]:
         """The actions in [start, end) of journals, by their keys, found in the log in one go. `epoch`: of the partition at `start`."""

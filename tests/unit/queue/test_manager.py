@@ -22,7 +22,7 @@ from headwater.testing.clock import ManualClock
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region_list import region_list
-from headwater.wal.settings import WalSettings
+from headwater.wal.settings import ROOM, WalSettings
 
 pytestmark = pytest.mark.anyio
 Make = Callable[..., QueueManager]
@@ -111,7 +111,12 @@ async def test_settings_of_the_region_are_those_of_its_topic(make: Make) -> None
     queues = make()
     entry, _ = await queues.create("pages", {"period": "hour", "disposal": "secure-reset", "segment": "1MiB", "max_record": "2MiB"})
     settings = queues._log.topic(f"queue_data_{entry.region}").settings
-    assert (settings.period, settings.disposal, settings.segment, settings.max_record) == ("hour", "secure-reset", 1 << 20, 2 << 20)
+    assert (settings.period, settings.disposal, settings.segment, settings.max_record) == (
+        "hour",
+        "secure-reset",
+        1 << 20,
+        (2 << 20) + ROOM,
+    )
 
 
 async def test_a_declaration_is_kept_and_read(make: Make) -> None:
