@@ -60,9 +60,9 @@ class _HeadsView(DocumentView):
         return self._view.indexes(uri)
 
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
-        return self._view.index_rows(uri, index, low=low, high=high, limit=limit, reverse=reverse)
+        return self._view.index_rows(uri, index, low=low, high=high, limit=limit, reverse=reverse, copies=copies)
 
     def changes(self, uri: str, *, after: int = 0, limit: int, reverse: bool = False) -> list[ChangePlace]:
         return self._view.changes(uri, after=after, limit=limit, reverse=reverse)

@@ -6,7 +6,7 @@ Blocking, for a thread that may read the store; no query takes longer than its l
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,9 +21,9 @@ from headwater.documents.plan import QueryPlan, make_plan, split_key
 from headwater.documents.query_advice import advice, helpful_index
 from headwater.documents.query_budget import QueryBudget, QueryLimits
 from headwater.documents.query_cursor import decode_cursor, encode_cursor
-from headwater.documents.query_page import PageCollector, PlacedRow
+from headwater.documents.query_page import ItemRow, PageCollector, PlacedRow
 from headwater.documents.query_source import ExaminedRow, QuerySource, decode_body
-from headwater.documents.store import DocumentRow, DocumentView
+from headwater.documents.store import DocumentView
 
 _AT_FIRST = 500  # rows of the first batch of a sort in memory
 _FEW = 1000  # rows of an index that are sorted in memory rather than to test every item of the collection
@@ -45,6 +45,8 @@ class QueryExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     index: str | None
     """None: the collection itself."""
+    bodies: Literal["collection", "index"]
+    """Where the items were read. An index that is materialized holds copies."""
     filter: str
     order: str
     rows_read: int
@@ -63,7 +65,7 @@ class QueryExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class QueryPage(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of a collection, as they are stored. `cursor`: of the next page; empty where nothing follows. `total`: of all pages."""
 
-    rows: list[DocumentRow]
+    rows: list[ItemRow]
     cursor: str
     explanation: QueryExplanation
     total: int | None = None
@@ -99,6 +101,7 @@ class _QueryRun:
         cursor = self._cursor(kept[-1]) if more and kept else ""
         explanation = QueryExplanation(
             index=None if plan.fit.index is None else plan.fit.index.id,
+            bodies="index" if self._source.copied else "collection",
             filter=_filter_words(plan.fit, self._filter),
             order=_order_words(plan, self._shape),
             rows_read=examined,
@@ -146,8 +149,10 @@ class _QueryRun:
         budget, ordered = self._budget, plan.fit.ordered
         collector = PageCollector(self._size, ordered=ordered)
         order, group = self._shape.order, plan.group
-        needs_body = self._filter is not None or order[0].names != ID or plan.fit.index is not None
-        source = QuerySource(self._view, plan, budget, first=self._first(plan), needs_body=needs_body)
+        keyed = not ordered or bool(self._after)
+        by_id = order[0].names == ID and plan.fit.index is None
+        needs_body = self._filter is not None or (keyed and not by_id)
+        source = self._source = QuerySource(self._view, plan, budget, first=self._first(plan), needs_body=needs_body)
         for examined in source.rows():
             body = self._accepted(examined)
             if body is not None:

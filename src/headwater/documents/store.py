@@ -45,10 +45,12 @@ class DocumentRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class IndexRow(NamedTuple):
-    """A row of an index: its key, which ends with the item's id, and the id."""
+    """A row of an index: its key, which ends with the item's id, and the id. `body`: of the item, where the index is materialized and the
+    copies were asked for; else empty."""
 
     key: bytes
     item: str
+    body: bytes = b""
 
 
 class ChangePlace(NamedTuple):
@@ -126,9 +128,10 @@ class DocumentView(ABC):
 
     @abstractmethod
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
-        """Rows of an index with low <= key < high."""
+        """Rows of an index with low <= key < high. `copies`: with the bodies of the items, which a materialized index holds; a row that a
+        store made before it kept copies has none."""
 
     @abstractmethod
     def changes(self, uri: str, *, after: int = 0, limit: int, reverse: bool = False) -> list[ChangePlace]:
@@ -188,7 +191,8 @@ class DocumentStore(ABC):
         fold: str = "",
     ) -> None:
         """Add rows of items that were there before the index. A row that is there already stays; that of an item which has changed since
-        the index came is passed over, for the change has added its own. `complete`: no row is missing any more.
+        the index came is passed over, for the change has added its own. `complete`: no row is missing any more. A materialized index
+        gets copies of the items as the store has them; those of `rows` are not needed.
 
         `after`, `last`: these are the rows of all items behind one id up to another. `fold`: that of the view in which the items were read.
         Errors: `Conflict` where the store does not have the rows of the items before, or has another fold, for it was folded anew since:
