@@ -6,7 +6,7 @@ up to which record it counts, so that records laid over the view are not counted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -119,6 +119,13 @@ class CassandraDocumentView(DocumentView):
             return [None] * len(items)
         answers = tables.requests.all(tables.about("row", uri, life, item) for item in items)
         return [document_row(rows[0]) if rows else None for rows in answers]
+
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        life, found = self._life(uri), 0
+        for page in () if life is None or not uri.endswith("~") else self._tables.pages("items_behind", uri, life, ""):
+            found += len(page)
+            check()
+        return found
 
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         life, found, seen = self._life(uri), list[str](), 0

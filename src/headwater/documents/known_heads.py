@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headwater.documents.change import IndexDefinition
 from headwater.documents.store import ChangePlace, DocumentHead, DocumentRow, DocumentView, IndexRow
@@ -55,6 +55,9 @@ class _HeadsView(DocumentView):
 
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         return self._view.rows_of(uri, items)
+
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        return self._view.count(uri, check)
 
     def indexes(self, uri: str) -> list[IndexDefinition]:
         return self._view.indexes(uri)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -68,6 +68,18 @@ class OverlaidView(DocumentView):
         stored = [item for item in items if item not in document.rows] if _shows_base(document) else []
         found = dict(zip(stored, self._view.rows_of(uri, stored), strict=True)) if stored else {}
         return [self._folded(document, item) if item in document.rows else found.get(item) for item in items]
+
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        document = self._fold.documents.get(uri)
+        if document is None:
+            return self._view.count(uri, check)
+        if not document.is_collection or document.head.deleted:
+            return 0
+        there = sum(row is not None for row in document.rows.values())
+        if not _shows_base(document):
+            return there
+        before = self._view.rows_of(uri, list(document.rows))
+        return self._view.count(uri, check) - sum(row is not None for row in before) + there
 
     def indexes(self, uri: str) -> list[IndexDefinition]:
         document = self._fold.documents.get(uri)

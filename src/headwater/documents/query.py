@@ -54,8 +54,9 @@ class QueryExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     rows_failed: int
     """Of the rejected ones: those for which the filter has no value."""
     reads: int
-    skip_max: int
-    skip_left: int
+    skip_max: int | None
+    """None: the rows are not limited, because those that the filter accepts are counted."""
+    skip_left: int | None
     others: dict[str, str]
     """Why not the other indexes."""
     helpful_index: IndexAdvice | None
@@ -90,11 +91,16 @@ class _QueryRun:
         if self._after:
             split_key(self._shape.order, self._after)
         self._budget = QueryBudget(limits, clock, uri=uri, skip_max=skip_max, advice=lambda: advice(self._shape, uri))
+        # A count passes over all rows in any case.
+        self._lifted = query.count and self._filter is not None and query.skip_max is None
+        self._budget.limited = not self._lifted
 
     def page(self) -> QueryPage:
         choice = choose(self._shape, self._view.indexes(self._uri))
         placed, more, plan = self._attempts(choice)
-        examined, rejected, failed, left = self._spent()
+        budget = self._budget
+        examined, rejected, failed, reads = budget.examined, budget.rejected, budget.failed, budget.reads
+        left = max(0, budget.skip_max - budget.skipped)
         total = self._total(choice.fits[0]) if self._query.count else None
         kept = placed[: self._size]
         more = more or len(placed) > self._size
@@ -107,9 +113,9 @@ class _QueryRun:
             rows_read=examined,
             rows_rejected=rejected,
             rows_failed=failed,
-            reads=self._budget.reads,
-            skip_max=self._budget.skip_max,
-            skip_left=left,
+            reads=reads,
+            skip_max=None if self._lifted else budget.skip_max,
+            skip_left=None if self._lifted else left,
             others=_others(choice, plan.fit),
             helpful_index=None if plan.fit.ordered and not rejected else helpful_index(self._shape),
         )
@@ -177,17 +183,16 @@ class _QueryRun:
         return encode_cursor(self._uri, self._query.filter, self._query.sort, key)
 
     def _total(self, fit: SourceFit) -> int:
-        """How many items the filter accepts, on all pages."""
-        plan = make_plan(self._shape, fit)
-        self._budget.begin()
-        source = QuerySource(self._view, plan, self._budget, first=_AT_FIRST, needs_body=self._filter is not None)
-        total = 0
-        for examined in source.rows():
-            total += self._accepted(examined) is not None
-            self._budget.returned = min(total, self._size)
-            if self._budget.spent() and (source.waiting or not source.exhausted):
-                raise self._budget.refuse()
-        return total
+        """How many items the filter accepts, on all pages: limited by the time alone."""
+        budget, page = self._budget, self._source
+        if self._filter is None:
+            return self._view.count(self._uri, budget.check_time)
+        if not self._after and page.exhausted and not page.waiting:
+            return budget.examined - budget.rejected
+        budget.begin()
+        budget.limited = False
+        source = QuerySource(self._view, make_plan(self._shape, fit), budget, first=_AT_FIRST)
+        return sum(self._accepted(examined) is not None for examined in source.rows())
 
     def _accepted(self, examined: ExaminedRow) -> Any:
         """The body of a row that the filter accepts, else None. Counts the row."""
@@ -212,10 +217,6 @@ class _QueryRun:
             return max(_AT_FIRST, self._size + 1)
         rest = self._filter is not None and not plan.fit.narrow
         return (2 * self._size if rest else self._size) + (1 if plan.fit.ordered else 2)
-
-    def _spent(self) -> tuple[int, int, int, int]:
-        budget = self._budget
-        return budget.examined, budget.rejected, budget.failed, max(0, budget.skip_max - budget.skipped)
 
 
 def _filter(text: str) -> Filter | None:

@@ -58,7 +58,8 @@ class QuerySource:
     def _next_limit(self) -> int:
         """More than last time; fewer where bodies are large, or where the query may pass over fewer."""
         by_bytes = _MOST_BYTES * max(self._count, 1) // max(self._bytes, 1)
-        by_budget = self._budget.skip_max - self._budget.skipped + self._first
+        budget = self._budget
+        by_budget = budget.skip_max - budget.skipped + self._first if budget.limited else _MOST_ROWS
         return max(1, min(self._limit * _GROWTH, _MOST_ROWS, by_bytes, by_budget))
 
     def _batch(self) -> list[ExaminedRow]:

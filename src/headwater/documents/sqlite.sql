@@ -65,6 +65,10 @@ where document = ? and life = ? and item >= ? order by item desc limit;
 select item, body, revision, created, modified, expires from content
 where document = ? and life = ? and item >= ? and item < ? order by item desc limit;
 
+-- The index holds all that this reads.
+-- name: count
+select count(*) from content where document = ? and life = ?;
+
 -- A number of rows stands behind it.
 -- name: cut
 select item from content where document = ? and life = ? and item > ? order by item limit 1 offset;

@@ -68,6 +68,10 @@ class SqliteDocumentView(DocumentView):
         rows = {row[0]: DocumentRow(*row) for row in self._snapshot.many(_ITEM, [(*place, item) for item in items])}
         return [rows.get(item) for item in items]
 
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        place = self._place(uri)
+        return 0 if place is None else int(self._snapshot.rows(STATEMENTS["count"], place)[0][0])
+
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         place, found = self._place(uri), list[str]()
         while place is not None and len(found) < limit:

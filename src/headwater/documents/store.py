@@ -6,7 +6,7 @@ Two implementations keep one promise: `sqlite` (a file for each partition) and `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import ClassVar, NamedTuple, Self
@@ -105,6 +105,10 @@ class DocumentView(ABC):
     @abstractmethod
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         """Items by their ids, in the order asked for."""
+
+    @abstractmethod
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        """How many items a collection has. Its bodies are not read. `check`: called now and then where that takes long; it may raise."""
 
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         """The ids of every so manieth item behind an id, at most so many of them: where a collection is cut into shards. The last shard,

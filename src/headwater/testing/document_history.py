@@ -142,6 +142,7 @@ class RecordedDocuments:
             rows, indexes = self.rows.get(uri, {}), self.indexes.get(uri, {})
             assert view.head(uri) == head
             assert list(all_rows(view, uri)) == [rows[item] for item in sorted(rows)]
+            assert view.count(uri) == (len(rows) if uri.endswith("~") else 0)
             assert list(all_changes(view, uri)) == self.places.get(uri, [])
             shown = {index.number: index for index in view.indexes(uri)}
             assert {number: index.id for number, index in shown.items()} == {number: index.id for number, index in indexes.items()}

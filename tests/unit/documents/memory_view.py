@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headwater.documents.change import IndexDefinition
@@ -50,6 +50,9 @@ class MemoryView(DocumentView):
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         self.reads += 1
         return [self.items.get(item) for item in items]
+
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        return len(self.items)
 
     def indexes(self, uri: str) -> list[IndexDefinition]:
         return self._indexes
