@@ -255,6 +255,9 @@ class DocumentsPerformer:
     async def content_list(self, request: requests.ListContent) -> answers.ContentListing:
         return await self.reads.listing(request)
 
+    async def content_export(self, request: requests.ExportContent) -> answers.ContentExport:
+        return await self.reads.exported(request)
+
     async def content_get(self, request: requests.HyperStorageContentGet) -> Reply[answers.StoredContent]:
         if request.since is not None or request.revision is not None or request.at is not None:
             return await self.follow.earlier(request)
