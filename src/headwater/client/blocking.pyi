@@ -29,6 +29,7 @@ from headwater.core.errors import (
 )
 from headwater.core.units import Duration
 from headwater.documents.answers import (
+    ExportedContent,
     HyperStorageIndex,
     HyperStorageIndexCreated,
     HyperStorageTransaction,
@@ -38,6 +39,7 @@ from headwater.documents.answers import (
     TransactionState,
 )
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
+from headwater.documents.index_requests import HyperStorageIndexSortItem
 from headwater.documents.template_requests import ShownTemplate
 from headwater.documents.write import PatchKind
 from headwater.journal import care_requests as care
@@ -753,6 +755,10 @@ class BlockingDocuments:
     def list(self, prefix: str = "", after: str = "") -> Generator[ListedContent]:
         """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
 
+    def export(self, prefix: str = "", after: str = "") -> Generator[ExportedContent]:
+        """The documents and items of documents and collections whose paths begin so, with their bodies, and with the time at which they
+        expire. Items of views are left out. `after`: those behind this path."""
+
     def batch(
         self, writes: Sequence[BatchWrite], *, timeout: float | None = None
     ) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
@@ -992,7 +998,14 @@ class BlockingIndexTemplates:
     """Indexes of every collection whose path fits: `hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
 
     def put(
-        self, index: str, template: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str,
+        template: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> ShownTemplate:
         """Give every collection whose path fits this index, those that are there and those that come. In `template` * stands for any
         characters but a slash. The rest as of `collection.indexes.create`. Errors: `AlreadyExists`, `BadFilter`."""
@@ -1166,16 +1179,29 @@ class BlockingCollectionIndexes:
     """The indexes of a collection: `shop.indexes.create("by-price", sort="price:decimal")`. Errors: `BadPath`, `Unavailable`."""
 
     def create(
-        self, index: str | None = None, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str | None = None,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> HyperStorageIndexCreated:
         """Make an index, which is built in the background. `sort`: fields with commas between, a - before those that fall, and :decimal
-        behind those that hold numbers, such as "-price:decimal,name"; none: by id. `filter`: of its items.
+        behind those that hold numbers, such as "-price:decimal,name"; none: by id; or the fields themselves. `filter`: of its
+        items.
 
         Errors: `AlreadyExists`, `BadFilter`.
         """
 
     def put(
-        self, index: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> HyperStorageIndexCreated:
         """As `create`; an index of this id that is there and the same stays as it is. Errors: `AlreadyExists` where it is another one."""
 

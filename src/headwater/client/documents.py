@@ -15,7 +15,13 @@ from headwater.documents import follow_operations as follow_ask
 from headwater.documents import follow_requests as follow
 from headwater.documents import operations as ask
 from headwater.documents import requests
-from headwater.documents.answers import HyperStorageTransaction, HyperStorageTransactionCreated, ListedContent, TransactionState
+from headwater.documents.answers import (
+    ExportedContent,
+    HyperStorageTransaction,
+    HyperStorageTransactionCreated,
+    ListedContent,
+    TransactionState,
+)
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
 from headwater.documents.path import parse_path
 from headwater.wire.problems import error_of, problem_in
@@ -53,6 +59,17 @@ class Documents:
         """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
         while True:
             page = await self._backend.ask(ask.CONTENT_LIST, requests.ListContent(prefix=prefix, after=after, limit=_PAGE))
+            for one in page.items:
+                yield one
+            if page.next is None:
+                return
+            after = page.next
+
+    async def export(self, prefix: str = "", after: str = "") -> AsyncIterator[ExportedContent]:
+        """The documents and items of documents and collections whose paths begin so, with their bodies, and with the time at which they
+        expire. Items of views are left out. `after`: those behind this path."""
+        while True:
+            page = await self._backend.ask(ask.CONTENT_EXPORT, requests.ExportContent(prefix=prefix, after=after))
             for one in page.items:
                 yield one
             if page.next is None:

@@ -110,9 +110,10 @@ class DocumentsPerformer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._quick = False
         self._closed = False
-        self.reads = DocumentReads(self.opened, DOCUMENTS_SECTION.of(self.settings), self.clock)
+        section = DOCUMENTS_SECTION.of(self.settings)
+        self.reads = DocumentReads(self.opened, section, self.clock)
         self.indexing = DocumentIndexing(self.opened, clock=self.clock, ids=ids)
-        self.follow = DocumentChanges(self.opened, clock=self.clock)
+        self.follow = DocumentChanges(self.opened, clock=self.clock, query_seconds=section.query_timeout.seconds)
         self.viewing = DocumentViewing(self.opened, self.follow.feeds)
         self.templates = DocumentTemplates(self.opened, lambda: self.indexing.templates)
         self.schemas = DocumentSchemas(self.opened)
@@ -253,6 +254,9 @@ class DocumentsPerformer:
 
     async def content_list(self, request: requests.ListContent) -> answers.ContentListing:
         return await self.reads.listing(request)
+
+    async def content_export(self, request: requests.ExportContent) -> answers.ContentExport:
+        return await self.reads.exported(request)
 
     async def content_get(self, request: requests.HyperStorageContentGet) -> Reply[answers.StoredContent]:
         if request.since is not None or request.revision is not None or request.at is not None:

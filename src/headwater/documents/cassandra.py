@@ -116,7 +116,7 @@ class CassandraDocumentStore(DocumentStore):
         life, time = stored.life, checkpoint.base + max(found.offset, 0)
         items = CassandraDocumentView(tables, checkpoint.applied).rows_of(uri, [row.item for row in rows])
         tables.requests.write(
-            tables.about("put_index_row", uri, index, life, row.key, row.item, time)
+            tables.index_row(found.definition, uri, life, IndexRow(row.key, row.item, item.body), time)
             for row, item in zip(rows, items, strict=True)
             if item is not None and item.revision <= found.since
         )

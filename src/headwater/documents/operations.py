@@ -64,6 +64,19 @@ CONTENT_LIST = Operation(
     errors=(Damaged, Unavailable),
     commands={"list": ""},
 )
+CONTENT_EXPORT = Operation(
+    part="documents",
+    name="content_export",
+    method="GET",
+    path="/hyper-storage/export",
+    request=requests.ExportContent,
+    answer=answers.ContentExport,
+    role=Role.READER,
+    says="The documents and items of documents and collections whose paths begin so, with their bodies; items of views are left out.",
+    continues="after",
+    errors=(BadPath, Damaged, Unavailable),
+    commands={"export {prefix}": ""},
+)
 CONTENT_GET = Operation(
     part="documents",
     name="content_get",
@@ -158,7 +171,7 @@ BATCH = Operation(
     media=LINES,
     errors=(*_WRITES, CollectionPut, UnfitBody),
 )
-CONTENT = (CONTENT_LIST, CONTENT_GET, CONTENT_PUT, CONTENT_PATCH, CONTENT_POST, CONTENT_DELETE, BATCH)
+CONTENT = (CONTENT_LIST, CONTENT_EXPORT, CONTENT_GET, CONTENT_PUT, CONTENT_PATCH, CONTENT_POST, CONTENT_DELETE, BATCH)
 
 DOCUMENTS = PartDefinition(
     name="documents",
