@@ -155,6 +155,7 @@ BATCH = Operation(
     statuses={200: "A line for each line."},
     content=BATCH_BODY,
     sends=send_batch,
+    by_line=True,
     media=LINES,
     errors=(*_WRITES, CollectionPut, UnfitBody),
 )
