@@ -57,6 +57,9 @@ class ForwardingBackend(Backend):
     def performer_here(self, part: str) -> Any | None:
         return self.near.performer_here(part)
 
+    def at(self, address: str) -> Backend:
+        return self._at(address)
+
     async def aclose(self) -> None:
         far, self._far = self._far, {}
         for backend in far.values():
