@@ -160,7 +160,7 @@ class DocumentsPerformer:
                         clock=self.clock,
                         ids=self._ids,
                         metrics=self.metrics,
-                        bases=DocumentBases(self._data(log) / FOLDER, clock=self.clock, ids=self._ids),
+                        bases=DocumentBases(self._data(log) / FOLDER, kept=self._stores.base_files(), clock=self.clock, ids=self._ids),
                         quick=self._quick,
                         topic=self._topic,
                     )
