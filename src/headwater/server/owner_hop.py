@@ -23,6 +23,8 @@ from headwater.wire.problems import error_of, problem_in
 HOP = b"headwater-hop"  # the header of a request that was sent on: it is not sent on again
 OWNER = b"headwater-owner"  # the header of its answer: the address of the server that has done it
 _NOT_OWNER = 421
+_MORE = 60.0  # seconds that an owner may take longer than its operation, such as where a client prefers to wait
+_LINES = 300.0  # seconds that it may take for lines
 _MOST = 64  # servers whose connections are kept
 
 
@@ -71,7 +73,9 @@ class OwnerHop:
         address = _owner_in(answer)
         if address and address != self._address:
             try:
-                await self._pass_on(address, scope, again, send, answering=((OWNER, address.encode("latin-1", "replace")),))
+                patience = None if operation.patience is None else operation.patience + _MORE
+                answering = ((OWNER, address.encode("latin-1", "replace")),)
+                await self._pass_on(address, scope, again, send, answering=answering, patience=patience)
                 return
             except HeadwaterError as error:
                 if type(error) is not Unavailable:  # else nothing was sent: the client may know a way
@@ -123,7 +127,7 @@ class OwnerHop:
             answer.append(message)
 
         try:
-            await self._pass_on(address, scope, received, sent)
+            await self._pass_on(address, scope, received, sent, patience=_LINES)
         except HeadwaterError as error:
             return [] if type(error) is Unavailable else refused_lines(error, len(lines))
         body = b"".join(message.get("body", b"") for message in answer)
@@ -135,9 +139,21 @@ class OwnerHop:
 
     # -- the owner --------------------------------------------------------------------------------------------
 
-    async def _pass_on(self, address: str, scope: Scope, receive: Receive, send: Send, *, answering: Headers = ()) -> None:
-        host, pool = urlsplit(address).netloc.encode("ascii", "replace"), self._pool(address)
-        await pass_on(pool, scope, receive, send, max_body=self._max_body, host=host, asking=((HOP, b"1"),), answering=answering)
+    async def _pass_on(
+        self, address: str, scope: Scope, receive: Receive, send: Send, *, answering: Headers = (), patience: float | None
+    ) -> None:
+        host, asking = urlsplit(address).netloc.encode("ascii", "replace"), ((HOP, b"1"),)
+        await pass_on(
+            self._pool(address),
+            scope,
+            receive,
+            send,
+            max_body=self._max_body,
+            host=host,
+            asking=asking,
+            answering=answering,
+            patience=patience,
+        )
 
     def _pool(self, address: str) -> HttpPool:
         pool = self._pools.get(address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.core.errors import HeadwaterError, NotOwner, Unavailable
+from headwater.core.errors import HeadwaterError, NotOwner, OutcomeUnknown
 from headwater.wire.problems import encoded, problem_in, problem_of
 
 _CODE = NotOwner.code.encode()
@@ -30,5 +30,8 @@ def answered_lines(body: bytes, count: int) -> list[bytes]:
     answers = body.splitlines()
     if len(answers) == count:
         return answers
-    error = Unavailable(f"The owner has answered {count} lines with {len(answers)}.", hint="Read what is there before sending them again.")
+    error = OutcomeUnknown(
+        f"The owner has answered {count} lines with {len(answers)}; they may have been done or not.",
+        hint="Read what is there before sending them again.",
+    )
     return refused_lines(error, count)
