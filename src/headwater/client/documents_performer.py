@@ -74,6 +74,11 @@ async def closes(performer: DocumentsPerformer, log: object) -> None:
     await performer.aclose()
 
 
+def forget_owner(performer: DocumentsPerformer, address: str) -> None:
+    """Look for the owner of a partition anew, where this server was remembered as one."""
+    performer.forget_owner(address)
+
+
 class FoundContent(NamedTuple):
     """A document or item that was read at once. `head_revision`: of the document or collection."""
 
@@ -239,6 +244,11 @@ class DocumentsPerformer:
         except (HeadwaterError, OSError):  # such as in a directory of another user, where a look cannot lock
             return ""
         return "" if owner is None else str(owner)
+
+    def forget_owner(self, address: str) -> None:
+        """As `Ownership.forget_owner`."""
+        if self._owners is not None:
+            self._owners.forget_owner(address)
 
     def _passing(self, owned: OwnedPartition) -> None:
         """The group gives a partition to another process: end its writes. Called in a thread of the ownership."""

@@ -176,6 +176,7 @@ DOCUMENTS = PartDefinition(
     homed=(*INDEXING, TEMPLATE_PUT, TEMPLATE_DELETE, VIEW_PUT, VIEW_DELETE, SCHEMA_PUT, SCHEMA_DELETE),
     home="headwater.client.document_workers:home",
     hops=True,
+    forgets="headwater.client.documents_performer:forget_owner",
     commands="headwater.cli.doc:group",
     chapter="headwater.server.tour.document_chapter:document_chapter",
     tables={"collection": "headwater.documents.table:collection_table", "feed": "headwater.documents.table:feed_table"},

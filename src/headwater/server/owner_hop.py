@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,10 +36,21 @@ class OwnerHop:
     are done by themselves, each owner gets its lines in one request, and the answer has all lines in their order.
     """
 
-    def __init__(self, app: ASGIApp, inner: App, routes: Iterable[Route], *, parts: Iterable[str], address: str, max_body: int) -> None:
-        """`inner`: reports and counts what goes wrong. `parts`: those whose changes are sent on. `address`: of this server."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        inner: App,
+        routes: Iterable[Route],
+        *,
+        parts: Iterable[str],
+        address: str,
+        max_body: int,
+        lost: Callable[[str], None] = lambda address: None,
+    ) -> None:
+        """`inner`: reports and counts what goes wrong. `parts`: those whose changes are sent on. `address`: of this server. `lost`: is told
+        the address of a server that could not be reached, or was not the owner."""
         self._app, self._inner, self._router = app, inner, Router(routes)
-        self._parts, self._address, self._max_body = frozenset(parts), address, max_body
+        self._parts, self._address, self._max_body, self._lost = frozenset(parts), address, max_body, lost
         self._pools: dict[str, HttpPool] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,25 +146,37 @@ class OwnerHop:
         status = answer[0]["status"] if whole else 0
         if status >= 300:
             return refused_lines(error_of(status, body), len(lines))
-        return answered_lines(body if whole else b"", len(lines))
+        answers = answered_lines(body if whole else b"", len(lines))
+        if lines_elsewhere(answers):
+            self._lost(address)
+        return answers
 
     # -- the owner --------------------------------------------------------------------------------------------
 
     async def _pass_on(
         self, address: str, scope: Scope, receive: Receive, send: Send, *, answering: Headers = (), patience: float | None
     ) -> None:
+        async def sent(message: Message) -> None:
+            if message.get("status") == _NOT_OWNER:
+                self._lost(address)
+            await send(message)
+
         host, asking = urlsplit(address).netloc.encode("ascii", "replace"), ((HOP, b"1"),)
-        await pass_on(
-            self._pool(address),
-            scope,
-            receive,
-            send,
-            max_body=self._max_body,
-            host=host,
-            asking=asking,
-            answering=answering,
-            patience=patience,
-        )
+        try:
+            await pass_on(
+                self._pool(address),
+                scope,
+                receive,
+                sent,
+                max_body=self._max_body,
+                host=host,
+                asking=asking,
+                answering=answering,
+                patience=patience,
+            )
+        except HeadwaterError:
+            self._lost(address)
+            raise
 
     def _pool(self, address: str) -> HttpPool:
         pool = self._pools.get(address)

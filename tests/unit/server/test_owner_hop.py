@@ -96,8 +96,9 @@ async def listening(app: Any) -> AsyncIterator[str]:
         await serving
 
 
-def hopping(app: Server, address: str = "http://127.0.0.1:1") -> OwnerHop:
-    return OwnerHop(app, app, ROUTES, parts=["documents"], address=address, max_body=1000)  # type: ignore[arg-type]
+def hopping(app: Server, address: str = "http://127.0.0.1:1", lost: list[str] | None = None) -> OwnerHop:
+    told = [] if lost is None else lost
+    return OwnerHop(app, app, ROUTES, parts=["documents"], address=address, max_body=1000, lost=told.append)  # type: ignore[arg-type]
 
 
 async def ask(
@@ -142,9 +143,11 @@ async def test_nothing_is_sent_on_twice() -> None:
     async with listening(far) as third:
         lost = hopping(Server(third))
         async with listening(lost) as second:
-            app = hopping(Server(second))
+            told = list[str]()
+            app = hopping(Server(second), lost=told)
             status, body, _ = await ask(app)
             assert (status, msgspec.json.decode(body)["address"]) == (421, third)
+            assert told == [second], "it is no owner"
             app.close()
         lost.close()
         assert far.asked == []
@@ -163,9 +166,11 @@ async def test_what_is_done_here_and_what_is_no_change_stays_here() -> None:
 async def test_an_owner_that_is_away_or_has_no_address_or_is_this_server_is_the_clients_to_find() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         away = f"http://127.0.0.1:{free.getsockname()[1]}"
+    told = list[str]()
     for owner in (away, "", "http://127.0.0.1:1"):
-        status, body, _ = await ask(hopping(Server(owner)))
+        status, body, _ = await ask(hopping(Server(owner), lost=told))
         assert (status, msgspec.json.decode(body).get("address", "")) == (421, owner)
+    assert told == [away]
 
 
 async def test_an_owner_that_dies_under_a_change_leaves_its_outcome_unknown() -> None:
@@ -217,8 +222,8 @@ async def test_lines_of_several_owners_come_back_in_their_places() -> None:
         await send({"type": "http.response.body", "body": b"did"})
 
     async with listening(done) as one, listening(refusing) as two, listening(short) as three:
-        near = Lines("", one, two, one, away, three, three)
-        app = hopping(near)
+        near, told = Lines("", one, two, one, away, three, three), list[str]()
+        app = hopping(near, lost=told)
         status, body, headers = await ask(app, "POST", "/hyper-storage/batch", bodies=(b"0\n1\n\n2\n3\n", b"4\n5\n6"))
         answers = body.splitlines()
         assert (status, int(headers[b"content-length"])) == (200, len(body))
@@ -231,4 +236,5 @@ async def test_lines_of_several_owners_come_back_in_their_places() -> None:
             ("outcome-unknown", None),
         ]
         assert [came for *_, came, _ in done.asked] == [b"1\n3"]
+        assert set(told) == {two, away}
         app.close()
