@@ -788,8 +788,9 @@ class BlockingDocuments:
         """Compare the store with what the log says. `progress`: is told, about once a second, how many records are folded, and of how many.
         Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
 
-    def rebuild(self, *, why: str = "", dry_run: bool = False) -> RebuiltDocuments:
-        """Make the store anew from the log. Errors: `LogGap` where the log was deleted."""
+    def rebuild(self, *, partitions: Sequence[int] = (), why: str = "", dry_run: bool = False) -> RebuiltDocuments:
+        """Make the store anew from the log: all of it, or these partitions. What other servers own is made anew there. Errors: `LogGap`
+        where the log was deleted; `NotOwner` with the partitions that are left, because their owners cannot be asked."""
 
 class BlockingExchanged(NamedTuple):
     """What a claim call has brought: rows, and which of the tokens that it told of no longer count."""

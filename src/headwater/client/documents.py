@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from headwater.client.backend import Backend
 from headwater.client.collection_views import CollectionViews
+from headwater.client.document_rebuild import rebuilt_everywhere
 from headwater.client.document_resource import Resource, feed_request, followed
 from headwater.client.document_value import BatchWrite, DocumentChange, batch_line, decoded
 from headwater.client.index_templates import IndexTemplates
@@ -130,9 +131,10 @@ class Documents:
             progress(status.done, status.total)
         return await job.result()
 
-    async def rebuild(self, *, why: str = "", dry_run: bool = False) -> RebuiltDocuments:
-        """Make the store anew from the log. Errors: `LogGap` where the log was deleted."""
-        return await (await self._backend.start(follow_ask.REBUILD, follow.RebuildDocuments(why=why, dry_run=dry_run))).result()
+    async def rebuild(self, *, partitions: Sequence[int] = (), why: str = "", dry_run: bool = False) -> RebuiltDocuments:
+        """Make the store anew from the log: all of it, or these partitions. What other servers own is made anew there. Errors: `LogGap`
+        where the log was deleted; `NotOwner` with the partitions that are left, because their owners cannot be asked."""
+        return await rebuilt_everywhere(self._backend, follow.RebuildDocuments(partitions=tuple(partitions), why=why, dry_run=dry_run))
 
 
 def read_outcome(line: bytes) -> HyperStorageTransactionCreated | HeadwaterError:

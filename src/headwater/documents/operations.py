@@ -168,6 +168,7 @@ BATCH = Operation(
     statuses={200: "A line for each line."},
     content=BATCH_BODY,
     sends=send_batch,
+    by_line=True,
     media=LINES,
     errors=(*_WRITES, CollectionPut, UnfitBody),
 )
@@ -188,6 +189,7 @@ DOCUMENTS = PartDefinition(
     homed=(*INDEXING, TEMPLATE_PUT, TEMPLATE_DELETE, VIEW_PUT, VIEW_DELETE, SCHEMA_PUT, SCHEMA_DELETE),
     home="headwater.client.document_workers:home",
     hops=True,
+    forgets="headwater.client.documents_performer:forget_owner",
     commands="headwater.cli.doc:group",
     chapter="headwater.server.tour.document_chapter:document_chapter",
     tables={"collection": "headwater.documents.table:collection_table", "feed": "headwater.documents.table:feed_table"},

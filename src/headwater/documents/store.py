@@ -9,12 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import msgspec
 
 from headwater.core.errors import Conflict
 from headwater.documents.change import ChangeRecord, IndexDefinition
+
+if TYPE_CHECKING:
+    from headwater.documents.base_files import BaseFiles
 
 
 class DocumentHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,6 +241,10 @@ class DocumentStores(ABC):
     def partition(self, number: int, generation: str) -> DocumentStore:
         """The store of a partition, made where there is none. `generation`: of the topic. The store of another generation raises `Differs`
         from all but `clear`, which makes it an empty one of this generation."""
+
+    def base_files(self) -> BaseFiles | None:
+        """Where base copies are kept so that every owner of a partition finds them; None: on the disk of this machine, as the stores."""
+        return None
 
     @abstractmethod
     def close(self) -> None:
