@@ -17,6 +17,7 @@ from headwater.journal.entity_keys import EntityKeys
 from headwater.journal.envelope import is_sealed
 from headwater.journal.expiry import has_expired
 from headwater.journal.grown import GrownJournal, GrownRead, journals_of
+from headwater.journal.grown_snapshots import GrownSnapshots
 from headwater.journal.head import Head
 from headwater.journal.idempotency import KeyIndex
 from headwater.journal.journal_log import ClaimLost
@@ -32,6 +33,7 @@ from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.store import JournalStore
 from headwater.journal.topic_cipher import TopicCipher
 from headwater.journal.topics import PART, Writers
+from headwater.journal.whole import WholeJournals
 from headwater.log import Guard, Log
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Record, Topic
@@ -242,14 +244,19 @@ class OpenTopic:
         """The partition of a journal. Errors: `BadInput` for what is no id."""
         return self.partitions[self.place(id)]
 
-    def snapshots(self, id: str) -> SnapshotPartition:
-        """The snapshots of a journal's partition. Errors: `BadInput` for what is no id."""
-        number = self.place(id)
+    def snapshots(self, id: str) -> SnapshotPartition | GrownSnapshots:
+        """Where the snapshots of a journal lie. Blocking. Errors: `BadInput` for what is no id; those of `journal`."""
+        places = (self.place(id),) if self.journal(id) is None else self.places(id)
+        found = [self.snapshots_of(number) for number in places]
+        return found[0] if len(found) == 1 else GrownSnapshots(found)
+
+    def snapshots_of(self, number: int) -> SnapshotPartition:
+        """The snapshots of one partition."""
         found = self._snapshots[number]
         if found is None:
-            partition = self.partitions[number]
-            sealing = SnapshotSealing(self.cipher, partition)
-            found = self._snapshots[number] = SnapshotPartition(self.log, self._store, self.topic, partition, sealing=sealing)
+            journals = WholeJournals(self.partitions[number], self.journal)
+            sealing = SnapshotSealing(self.cipher, journals)
+            found = self._snapshots[number] = SnapshotPartition(self.log, self._store, self.topic, journals, sealing=sealing)
         return found
 
     def writer(self, id: str) -> PartitionWriter:
