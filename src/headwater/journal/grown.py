@@ -56,7 +56,10 @@ class GrownJournal:
             if not place:
                 head = partition.joined(self._id, until).head
                 continue
-            fold, known = partition.viewed(lambda view, partition=partition, until=until: self._fold(view, partition, until))  # type: ignore[misc]
+            fold, known = partition.viewed(
+                lambda view, partition=partition, until=until: self._fold(view, partition, until),  # type: ignore[misc]
+                log_instead=until is not None,
+            )
             if fold.purged >= 0:
                 first = place
             head = applied(
