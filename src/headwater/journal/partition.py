@@ -74,7 +74,7 @@ class JournalPartition:
         reach: StoreReach | None = None,
     ) -> None:
         """`quick`: the log and the store are files of this machine. `reach`: what is known of the store, shared by partitions."""
-        self.quick, self._reach = quick, reach or StoreReach()
+        self.quick, self.reach = quick, reach or StoreReach()
         self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
         self._limits, self._claimed = limits, has_claims(log, topic)
         self._copy: PartitionStore | None = None
@@ -121,7 +121,7 @@ class JournalPartition:
     def view(self, *, log_instead: bool = False) -> AbstractContextManager[PartitionView | None]:
         """The copy at one moment, as a block; None where there is none. `log_instead`: also None while the store does not answer, where the
         log holds everything."""
-        if log_instead and self._reach.away() and self.bounds().start == 0:
+        if log_instead and self.reach.away() and self.bounds().start == 0:
             return LOG_ALONE
         copy = self.copy()
         return nullcontext() if copy is None else _ViewBlock(self, copy.view())
@@ -135,7 +135,7 @@ class JournalPartition:
                 with (block := self.view(log_instead=log_instead)) as view:
                     found = call(view)
                 if block is not LOG_ALONE:
-                    self._reach.found()
+                    self.reach.found()
                 return found
             except (OffsetGone, Conflict):
                 if not left:
@@ -152,7 +152,7 @@ class JournalPartition:
         if start := self.bounds().start:
             error.hint = f"{error.hint} The log begins at offset {start}: it cannot stand in for the store.".strip()
             return False
-        self._reach.lost()
+        self.reach.lost()
         return True
 
     def pointer(self) -> Pointer:

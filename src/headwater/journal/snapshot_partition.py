@@ -9,7 +9,18 @@ from typing import TypeVar
 
 import msgspec
 
-from headwater.core.errors import Conflict, Differs, HeadwaterError, LogGap, OffsetGone, UnknownTopic, UnreadableRecord, Unsupported
+from headwater.core.errors import (
+    Closed,
+    Conflict,
+    Differs,
+    HeadwaterError,
+    LogGap,
+    OffsetGone,
+    Unavailable,
+    UnknownTopic,
+    UnreadableRecord,
+    Unsupported,
+)
 from headwater.journal.change import Pointer
 from headwater.journal.control import ControlLog
 from headwater.journal.discovery import JournalTopic, generation_of_journals, snapshot_generation, snapshots_of
@@ -159,11 +170,26 @@ class SnapshotPartition:
             return nothing
         for left in range(AGAIN, -1, -1):
             try:
-                return self._once(topic, call)
+                return self._reached(topic, call)
             except (OffsetGone, Conflict):
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    def _reached(self, topic: JournalTopic, call: Callable[[_SnapshotRead], T]) -> T:
+        """Call with a view, or with the log alone: it stands in for a store that does not answer, where it holds everything."""
+        reach, whole = self._whole.partition.reach, self._log.bounds(self.name, self.number).start == 0
+        if whole and reach.away():
+            return call(_SnapshotRead(self._log, topic, self.number, tail=self._tail, view=None, start=0))
+        try:
+            found = self._once(topic, call)
+        except Unavailable as error:
+            if not whole or isinstance(error, Closed):
+                raise
+            reach.lost()
+            return call(_SnapshotRead(self._log, topic, self.number, tail=self._tail, view=None, start=0))
+        reach.found()
+        return found
 
     def _check_absent(self) -> None:
         """Once, where no topic of snapshots is there. Errors: `Differs` where the store has copied some: an entity whose events are deleted
