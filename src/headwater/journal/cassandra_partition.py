@@ -243,7 +243,12 @@ class CassandraPartitionStore(PartitionStore):
         if here:
             MovedFolds(tables, self.topic, self.partition).write(here, base, at)
         purges = {journal.id: journal.fold.purged for journal in change.journals if journal.fold.purged >= 0}
-        tables.requests.write(purge_writes(tables, self.topic, purges))
+        ours = {journal.id for journal in here}
+        for name, purged in (
+            (self.topic, {id: offset for id, offset in purges.items() if id not in ours}),
+            (moved_topic(self.topic, self.partition), {id: offset for id, offset in purges.items() if id in ours}),
+        ):
+            tables.requests.write(purge_writes(tables, name, purged))
 
     def move_pointer(self, offset: int, note: PartitionNote, position: CopyPosition) -> None:
         """Set the pointer."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
+from headwater.core.errors import Closed, Conflict, Differs, LogGap, OffsetGone, Unavailable, UnreadableRecord
 from headwater.journal.action import Append
 from headwater.journal.actions import TailActions
 from headwater.journal.append_rows import append_rows
@@ -23,6 +23,7 @@ from headwater.journal.names import key_of
 from headwater.journal.quarantined import QuarantinedRecords
 from headwater.journal.settings import JournalSettings
 from headwater.journal.store import JournalStore, PartitionStore, PartitionView
+from headwater.journal.store_reach import StoreReach
 from headwater.journal.unreadable import at_offset, unreadable
 from headwater.journal.wire import read_record
 from headwater.log import Log
@@ -37,6 +38,8 @@ _SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups
 _FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
+LOG_ALONE: AbstractContextManager[None] = nullcontext()
+"""The view of a store that does not answer, while the log holds everything."""
 _NO_ACTIONS = TailActions()
 
 
@@ -51,7 +54,8 @@ class Joined(NamedTuple):
 
 
 class JournalPartition:
-    """Reads of one partition. Blocking, and safe for several threads.
+    """Reads of one partition. Blocking, and safe for several threads. A log that holds everything stands in for a store that does not
+    answer.
 
     Errors of every read: `LogGap` where the log begins behind the pointer + 1; `UnreadableRecord` for a journal with a record that cannot
     be decoded; those of the log and the store, such as `Differs` for a store with the copy of another topic of this name.
@@ -67,9 +71,10 @@ class JournalPartition:
         settings: JournalSettings,
         limits: CacheLimits | None = None,
         quick: bool = False,
+        reach: StoreReach | None = None,
     ) -> None:
-        """`quick`: the log and the store are files of this machine."""
-        self.quick = quick
+        """`quick`: the log and the store are files of this machine. `reach`: what is known of the store, shared by partitions."""
+        self.quick, self.reach = quick, reach or StoreReach()
         self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
         self._limits, self._claimed = limits, has_claims(log, topic)
         self._copy: PartitionStore | None = None
@@ -113,26 +118,52 @@ class JournalPartition:
             self._copy = self._store().partition(self.topic.name, self.number, self.topic.generation, create=False)
         return self._copy
 
-    def view(self) -> AbstractContextManager[PartitionView | None]:
-        """The copy at one moment, as a block; None where there is none."""
+    def view(self, *, log_instead: bool = False) -> AbstractContextManager[PartitionView | None]:
+        """The copy at one moment, as a block; None where there is none. `log_instead`: also None while the store does not answer, where the
+        log holds everything."""
+        if log_instead and self.reach.away() and self.bounds().start == 0:
+            return LOG_ALONE
         copy = self.copy()
         return nullcontext() if copy is None else _ViewBlock(self, copy.view())
 
-    def viewed(self, call: Callable[[PartitionView | None], T]) -> T:
-        """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer."""
-        for _ in range(AGAIN):
+    def viewed(self, call: Callable[[PartitionView | None], T], *, log_instead: bool = False) -> T:
+        """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer.
+        `log_instead`: as of `view`."""
+        for left in range(AGAIN, -1, -1):
+            block: AbstractContextManager[PartitionView | None] | None = None
             try:
-                with self.view() as view:
-                    return call(view)
+                with (block := self.view(log_instead=log_instead)) as view:
+                    found = call(view)
+                if block is not LOG_ALONE:
+                    self.reach.found()
+                return found
             except (OffsetGone, Conflict):
-                continue
-        with self.view() as view:
-            return call(view)
+                if not left:
+                    raise
+            except Unavailable as error:
+                if not log_instead or block is LOG_ALONE or not left or not self.stands_in(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def stands_in(self, error: Unavailable) -> bool:
+        """Take over that the store did not answer; whether the log holds everything, so that the next view does without the store."""
+        if isinstance(error, Closed):
+            return False
+        if start := self.bounds().start:
+            error.hint = f"{error.hint} The log begins at offset {start}: it cannot stand in for the store.".strip()
+            return False
+        self.reach.lost()
+        return True
 
     def pointer(self) -> Pointer:
         """How far the partition is copied."""
         copy = self.copy()
         return NOTHING_COPIED if copy is None else copy.pointer()
+
+    def near(self, end: int) -> bool:
+        """Whether a look-up below an offset reads only memory and open files of this machine, and hardly more of the log."""
+        known = self._copied if self._cache is None else self._cache.end
+        return self.quick and known is not None and end - known <= _STEP
 
     def warm_end(self) -> int | None:
         """The durable end where a small read finds everything in memory or in an open file of this machine, so that an event loop may do
@@ -152,7 +183,7 @@ class JournalPartition:
 
     def joined(self, id: str, end: int | None) -> Joined:
         """A journal below an offset; None: what the store alone says."""
-        return self.viewed(lambda view: self.join(view, id, end))
+        return self.viewed(lambda view: self.join(view, id, end), log_instead=end is not None)
 
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
         """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""

@@ -32,7 +32,7 @@ _KINDS = (None, PayloadKind.BINARY, PayloadKind.JSON, PayloadKind.TEXT)  # by nu
 ROTTEN = (IndexError, TypeError, ValueError, msgspec.MsgspecError)
 """What a value of the wrong kind raises."""
 _tags = msgspec.json.Decoder(tuple[str, ...]).decode
-_fold = msgspec.json.Decoder(HeadFold).decode
+fold_of_text = msgspec.json.Decoder(HeadFold).decode
 _headers = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
@@ -221,13 +221,13 @@ class SqlitePartitionView(PartitionView):
     def moved(self, id: str) -> HeadFold:
         row = self._snapshot.row(STATEMENTS["moved"], (id,))
         try:
-            return EMPTY if row is None else _fold(row[0])
+            return EMPTY if row is None else fold_of_text(row[0])
         except ROTTEN as error:
             raise self._store.damaged(error) from error
 
     def all_moved(self) -> list[tuple[str, HeadFold]]:
         try:
-            return [(id, _fold(text)) for id, text in self._snapshot.rows(STATEMENTS["all_moved"])]
+            return [(id, fold_of_text(text)) for id, text in self._snapshot.rows(STATEMENTS["all_moved"])]
         except ROTTEN as error:
             raise self._store.damaged(error) from error
 
@@ -288,7 +288,7 @@ def _note_moved(transaction: SqliteStatements, change: PartitionChange) -> None:
     for journal in change.journals:
         if moved_here(journal.id.encode(), change.counts, change.partition):
             row = transaction.row(STATEMENTS["moved"], (journal.id,))
-            fold = (EMPTY if row is None else _fold(row[0])).then(journal.fold)
+            fold = (EMPTY if row is None else fold_of_text(row[0])).then(journal.fold)
             transaction.rows(STATEMENTS["set_moved"], (journal.id, _json(fold).decode()))
 
 

@@ -187,8 +187,9 @@ class RingStore(CopyStore):
         """As `PartitionStore.apply`."""
 
     @abstractmethod
-    def restore(self, base: RingView) -> None:
-        """As `PartitionStore.restore`. Snapshots whose life has ended, as far as the journals' copy knows, are left out."""
+    def restore(self, base: RingView, counts: Sequence[int] = ()) -> None:
+        """As `PartitionStore.restore`. Snapshots whose life has ended, as far as the journals' copy knows, are left out. `counts`: as of
+        `SnapshotsChange`."""
 
 
 class JournalStore(ABC):

@@ -178,7 +178,9 @@ def verify_partition(
     bases = bases or JournalBases(Path(os.devnull))
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
     with bases.scratch(note, folder=folder) as made, open_store(StoreAddress(folder=made)) as scratch:
-        if snapshots is not None and not begin_rings(log, store, scratch, snapshots, partition, bases=known, taken=folder is not None):
+        if snapshots is not None and not begin_rings(
+            log, store, scratch, snapshots, partition, bases=known, taken=folder is not None, counts=counts
+        ):
             snapshots = None
 
         def fold(one: JournalTopic, end: int, control: PartitionControl) -> None:
@@ -188,7 +190,7 @@ def verify_partition(
                 generation=one.generation,
                 end=end,
                 skip=control.quarantined,
-                counts=counts if one is topic else (),
+                counts=counts,
                 holds=one.holds,
             )
             _fold(log, scratch, task, end, stopped, folded)

@@ -18,6 +18,7 @@ from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.topic_cipher import TopicCipher
 from headwater.journal.topics import PART
+from headwater.journal.whole import WholeJournals
 from headwater.journal.wire import read_record, write_record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.journal_model import JournalModel
@@ -119,4 +120,4 @@ class Ground:
 
 def clear_sealing(ground: Ground) -> SnapshotSealing:
     """Of a topic that is not encrypted."""
-    return SnapshotSealing(TopicCipher(ground.log, ground.topic, lambda: None, clock=SystemClock()), ground.partition)
+    return SnapshotSealing(TopicCipher(ground.log, ground.topic, lambda: None, clock=SystemClock()), WholeJournals(ground.partition))
