@@ -125,6 +125,7 @@ class JournalCare:
             journals=sum(one.journals for one in found.partitions),
             events=sum(one.rows for one in found.partitions),
             snapshots=sum(one.snapshots for one in found.partitions),
+            waiting=sum(one.waiting for one in found.partitions),
         )
 
     async def base(self, request: care.WriteBase) -> care.WrittenBase:

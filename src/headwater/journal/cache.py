@@ -234,7 +234,7 @@ class HeadCache:
         return self._records.get(offset)
 
     def short_tail(self, key: bytes, start: int, end: int) -> list[ActionRecord] | None:
-        """The actions of a journal in [start, end), where this cache ends there, and they are a few Appends that are kept; None elsewhere."""
+        """The actions of a journal in [start, end), where this cache ends there and keeps them all, a few Appends; None elsewhere."""
         with self._mutex:
             entry = self._entries.get(key)
             if self.end != end or (self._since if entry is None else entry.since) > start:

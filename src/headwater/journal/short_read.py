@@ -77,7 +77,8 @@ def add_tail(events: list[EventRecord], appends: Sequence[ActionRecord], stop: i
 def _tail_events(append: ActionRecord, partition: int) -> list[EventRecord]:
     """The events of an Append. Errors: `UnreadableRecord`, and those of `_ROTTEN`."""
     action, body, offset, timestamp = append.action, append.value, append.offset, append.timestamp
-    assert isinstance(action, Append) and body is not None
+    assert isinstance(action, Append)
+    assert body is not None
     if action.payload_type == "json" and action.metadata is None and not append.headers:
         form = decode_json_body(body)
         given, origin, version = form.metadata, action.origin, action.version

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -29,6 +29,7 @@ from headwater.journal.replication_task import PartitionTask, copy_partition, ga
 from headwater.journal.snapshot_verify import begin_rings, verify_rings
 from headwater.journal.store import JournalStore, PartitionView
 from headwater.journal.store_address import StoreAddress, open_store
+from headwater.journal.store_sign import NO_SIGN, Sign, check_sign, signed
 from headwater.log import Log
 from headwater.wire.progress import report
 
@@ -62,6 +63,7 @@ class PartitionVerification(msgspec.Struct, frozen=True, kw_only=True):
     folded: int = -1
     folded_snapshots: int = -1
     of_snapshots: str = ""
+    waiting: int = 0  # records of the log that are not copied
     difference: str = ""
 
 
@@ -109,7 +111,10 @@ def verify_topic(
     controls = tuple(_controls(control, topic, snapshots, number) for number in range(topic.partitions))
     total = sum(log.bounds(topic.name, number).end for number in range(topic.partitions))
     if spark is not None and spark.allowed and total >= large:
-        found = _verify_on_spark(log, topic, snapshots, controls, address, spark, cancel, None if bases is None else bases.folder)
+        folder = None if bases is None else bases.folder
+        with signed(store, address, local=spark.local) as sign:
+            worker = partial(verify_in_task, address, topic, snapshots, controls, bases=folder, sign=sign)
+            found = _verify_on_spark(log, topic, spark, worker, cancel)
         return TopicVerification(topic=topic.name, engine="spark", partitions=tuple(found))
     verified: list[PartitionVerification] = []
     before = 0
@@ -164,7 +169,7 @@ def verify_partition(
     if copy is None or copy.pointer().offset < 0:
         if start > 0:
             raise gap(topic.name, partition, 0, start)
-        return nothing
+        return msgspec.structs.replace(nothing, waiting=log.bounds(topic.name, partition).end)
     if start > 0:
         if bases is None:
             raise gap(topic.name, partition, 0, start)
@@ -209,7 +214,8 @@ def verify_partition(
                 found, snapshots=count, difference=difference, folded_snapshots=at, of_snapshots=snapshots.generation
             )
         expected.checkpoint()
-        return msgspec.structs.replace(found, folded=expected.pointer().offset)
+        waiting = max(0, log.bounds(topic.name, partition).end - found.pointer - 1)
+        return msgspec.structs.replace(found, folded=expected.pointer().offset, waiting=waiting)
 
 
 def _controls(control: ControlLog, topic: JournalTopic, snapshots: JournalTopic | None, partition: int) -> Controls:
@@ -295,19 +301,11 @@ def _head_difference(id: str, wanted: Head, stored: Head) -> str:
 
 
 def _verify_on_spark(
-    log: Log,
-    topic: JournalTopic,
-    snapshots: JournalTopic | None,
-    controls: Sequence[Controls],
-    address: StoreAddress,
-    spark: LazySpark,
-    cancel: threading.Event,
-    bases: Path | None = None,
+    log: Log, topic: JournalTopic, spark: LazySpark, worker: Callable[[Log, Range], pa.RecordBatch], cancel: threading.Event
 ) -> list[PartitionVerification]:
     from headwater.spark.ranges import Range
 
     ranges = [Range(topic.name, number, 0, log.bounds(topic.name, number).end) for number in range(topic.partitions)]
-    worker = partial(verify_in_task, address, topic, snapshots, tuple(controls), bases=bases)
     tables = spark.runner().run(ranges, worker, schema=result_schema(), cancel=cancel)
     return [msgspec.json.decode(table.column("result")[0].as_py(), type=PartitionVerification) for table in tables]
 
@@ -321,11 +319,13 @@ def verify_in_task(
     given: Range,
     *,
     bases: Path | None = None,
+    sign: Sign = NO_SIGN,
 ) -> pa.RecordBatch:
-    """Runs inside a Spark task: `verify_partition` of the range's partition."""
+    """Runs inside a Spark task: `verify_partition` of the range's partition. Errors: also `BadConfig` for a store that lacks the sign."""
     import pyarrow as pa
 
     with open_store(address) as store, uncollected():
+        check_sign(store, address, sign)
         found = verify_partition(
             log,
             store,
