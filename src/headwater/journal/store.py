@@ -142,8 +142,8 @@ class PartitionStore(CopyStore):
         """The copy at one moment. Errors: `Differs` where it holds records of another generation of the topic."""
 
     def short_read(self, id: str, start: int, stop: int, pointer: int, above: int = 0) -> list[EventRecord] | None:
-        """The events of a journal from `start` to `stop`, of one moment at which this is the pointer. None where that is not so, where there
-        are none or more than a few, and for all else that `view` is for. `above`: a number up to which they may be above the head's.
+        """The events of a journal from `start` to `stop`, of one moment with this pointer. None where the pointer is another one, where
+        there are none or more than a few, and for all else that `view` is for. `above`: up to there they may be above the head's number.
         """
         return None
 

@@ -126,7 +126,6 @@ def verify_topic(
             number,
             snapshots=snapshots,
             controls=controls[number],
-            one_row=address.cassandra is not None,
             stopped=cancel.is_set,
             bases=bases,
             folded=lambda done, before=before: report(before + done, total),  # type: ignore[misc]
@@ -145,7 +144,6 @@ def verify_partition(
     *,
     snapshots: JournalTopic | None = None,
     controls: Controls = (NOTHING, NOTHING),
-    one_row: bool = False,
     stopped: Callable[[], bool] = lambda: False,
     bases: JournalBases | None = None,
     folder: Path | None = None,
@@ -157,8 +155,6 @@ def verify_partition(
     `folded`: told from time to time how many records are folded. `folder`: an empty one in which what the log says is left, as a store of
     SQLite files, closed and synced; snapshots that the log has deleted and no base has are left there as the copy has them. Without
     `folder`, and with `bases`, such snapshots are not compared.
-
-    `one_row`: the store has one row for each number and timestamp of a journal, the first that came, as the tables of kafka-journal do.
     """
     copy = store.partition(topic.name, partition, topic.generation, create=False)
     nothing = PartitionVerification(topic=topic.name, partition=partition, pointer=-1)
@@ -204,7 +200,7 @@ def verify_partition(
             expected = scratch.partition(topic.name, partition, topic.generation)
             assert expected is not None
             with expected.view() as wanted:
-                found = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view, one_row)
+                found = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view)
         if not found.difference and snapshots is not None:
             count, difference = verify_rings(log, store, scratch, topic, snapshots, partition, controls=controls, fold=fold)
             rings = scratch.snapshots(snapshots.name, partition, snapshots.generation)
@@ -242,7 +238,7 @@ def _fold(
         raise Cancelled("The comparison was cancelled.", hint="Start it again.")
 
 
-def _compared(start: PartitionVerification, wanted: PartitionView, view: PartitionView, one_row: bool) -> PartitionVerification:
+def _compared(start: PartitionVerification, wanted: PartitionView, view: PartitionView) -> PartitionVerification:
     journals = rows = 0
     for expected, found in zip_longest(_heads(wanted), _heads(view)):
         if expected is None or found is None or expected[0] != found[0]:
@@ -254,7 +250,7 @@ def _compared(start: PartitionVerification, wanted: PartitionView, view: Partiti
         if head_content(id, head) != head_content(id, stored):
             return msgspec.structs.replace(start, journals=journals, rows=rows, difference=_head_difference(id, head, stored))
         journals += 1
-        for row, other in zip_longest(_rows(wanted, id, head, one_row), _rows(view, id, stored), fillvalue=_END):
+        for row, other in zip_longest(_rows(wanted, id, head), _rows(view, id, stored), fillvalue=_END):
             if row != other:
                 number = (other if row is _END else row)[1]  # type: ignore[index]
                 says = "the store lacks it" if other is _END else "the log does not hold it" if row is _END else f"{other} instead of {row}"
@@ -281,17 +277,9 @@ def _heads(view: PartitionView) -> Iterator[tuple[str, Head]]:
         after = page[-1][0]
 
 
-def _rows(view: PartitionView, id: str, head: Head, one_row: bool = False) -> Iterator[tuple[object, ...]]:
-    number, times = 0, set[int]()  # rows come by number, then by offset
+def _rows(view: PartitionView, id: str, head: Head) -> Iterator[tuple[object, ...]]:
     for rows in view.rows(id, head, 1):
-        for row in rows:
-            if one_row:
-                times = times if row.seq_nr == number else set()
-                number = row.seq_nr
-                if row.timestamp in times:
-                    continue
-                times.add(row.timestamp)
-            yield row_content(row)
+        yield from map(row_content, rows)
 
 
 def _head_difference(id: str, wanted: Head, stored: Head) -> str:
@@ -333,7 +321,6 @@ def verify_in_task(
             given.partition,
             snapshots=snapshots,
             controls=controls[given.partition],
-            one_row=address.cassandra is not None,
             bases=None if bases is None else JournalBases(bases),
         )
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(found)]}, schema=result_schema())
@@ -368,7 +355,6 @@ def write_bases(
                 number,
                 snapshots=snapshots,
                 controls=_controls(control, topic, snapshots, number),
-                one_row=address.cassandra is not None,
                 stopped=stopped,
                 bases=bases,
                 folder=folder,

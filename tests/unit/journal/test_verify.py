@@ -15,7 +15,7 @@ from headwater.journal.range_fold import fold_range
 from headwater.journal.rebuild import request_rebuild
 from headwater.journal.store_address import StoreAddress
 from headwater.journal.store_sign import NO_SIGN, signed
-from headwater.journal.verify import PartitionVerification, TopicVerification, verify_in_task, verify_partition, verify_topic
+from headwater.journal.verify import PartitionVerification, TopicVerification, verify_in_task, verify_topic
 from headwater.log.record import Record
 from headwater.spark.ranges import Range
 
@@ -136,18 +136,3 @@ def test_records_that_are_not_copied_are_counted(ground: Ground) -> None:
     assert verified(ground, topic).partitions[0].waiting == 0
     ground.append(appended("a", 3))
     assert verified(ground, topic).partitions[0].waiting == 1
-
-
-def test_a_store_with_one_row_for_each_number_and_time_may_lack_the_others(ground: Ground) -> None:
-    topic = ground.topic(partitions=1)
-    other = msgspec.structs.replace(appended("a", 1), headers=(*appended("a", 1).headers, ("h", b"v")))
-    ground.append(appended("a", 1), other)
-    copy = ground.store.partition(TOPIC, 0, topic.generation)
-    assert copy is not None
-    records = ground.log.read(TOPIC, 0, 0)
-    folded = fold_range(topic=TOPIC, partition=0, generation=topic.generation, start=0, end=2, records=records).change
-    [journal] = folded.journals
-    first = msgspec.structs.replace(journal, rows=journal.rows[:1])
-    copy.apply(msgspec.structs.replace(folded, journals=(first,)))
-    assert verify_partition(ground.log, ground.store, topic, 0, one_row=True).difference == ""
-    assert "the store lacks it" in verify_partition(ground.log, ground.store, topic, 0).difference
