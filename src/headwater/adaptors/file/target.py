@@ -14,7 +14,7 @@ from headwater.adaptors.file.formats import WrittenCompression, compression_of
 from headwater.adaptors.file.store import FolderStore
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.core.errors import AlreadyExists, HeadwaterError, Unavailable
-from headwater.core.files import FileLock, Files, explained, make_dirs
+from headwater.core.files import FileLock, Files, explained, make_dirs, replace
 from headwater.pipeline.claim import SinkClaim, checked_owner
 from headwater.pipeline.sink_adaptor import Part
 
@@ -110,6 +110,22 @@ class Target(ABC):
     def seen(self) -> bool:
         """Whether this process sees the owner that `begin` noted: of this sink, whatever its run."""
         return self._ownership.mine()
+
+    def probe(self, part: Part) -> str:
+        """As `SinkAdaptor.probe`: the next run deletes the file where this one has died before it could."""
+        name = f"{temporary(part)}.probe"
+        try:
+            replace(self._files, self.work / name, b"")
+        except OSError as error:
+            raise explained(error, self.work / name) from error
+        return name
+
+    def probed(self, name: str) -> bool:
+        """As `SinkAdaptor.probed`."""
+        if not (self.work / name).exists():
+            return False
+        self._files.unlink(self.work / name)
+        return True
 
     @abstractmethod
     def leave(self, former: str) -> None:
