@@ -12,9 +12,10 @@ from typing import Any
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.formats import WrittenCompression, compression_of
 from headwater.adaptors.file.store import FolderStore
+from headwater.adaptors.parts import probe_file
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.core.errors import AlreadyExists, HeadwaterError, Unavailable
-from headwater.core.files import FileLock, Files, explained, make_dirs, replace
+from headwater.core.files import FileLock, Files, explained, make_dirs
 from headwater.pipeline.claim import SinkClaim, checked_owner
 from headwater.pipeline.sink_adaptor import Part
 
@@ -113,19 +114,11 @@ class Target(ABC):
 
     def probe(self, part: Part) -> str:
         """As `SinkAdaptor.probe`: the next run deletes the file where this one has died before it could."""
-        name = f"{temporary(part)}.probe"
-        try:
-            replace(self._files, self.work / name, b"")
-        except OSError as error:
-            raise explained(error, self.work / name) from error
-        return name
+        return probe_file.leave(self._files, self.work / f"{temporary(part)}.probe")
 
     def probed(self, name: str) -> bool:
         """As `SinkAdaptor.probed`."""
-        if not (self.work / name).exists():
-            return False
-        self._files.unlink(self.work / name)
-        return True
+        return probe_file.taken(self._files, self.work / name)
 
     @abstractmethod
     def leave(self, former: str) -> None:
