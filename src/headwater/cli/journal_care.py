@@ -109,18 +109,20 @@ def base(topic: JournalTopic, at: At) -> None:
 
 @command("yes", "dry_run", example="headwater journal rebuild bank --why 'new disk'")
 def rebuild(topic: JournalTopic, at: At, why: Why = "") -> None:
-    """Let the replicator make the copy of a topic's journals anew, from the beginning of the log. Reads stay right meanwhile."""
+    """Let the replicator make the copy of a topic's journals anew, from the beginning of the log or from its base. Reads stay right
+    meanwhile; in Cassandra they fail while a base is restored."""
     with topic_at(at, topic, changes=True) as journals:
         found = journals.rebuild(why=why, dry_run=True)
         if not at.dry_run:
             asked = f"Make the copy of {found.topic} anew, of {counted(found.records, 'record')}?"
             if not agreed(asked, yes=at.yes):
                 raise typer.Exit(1)
-            found = journals.rebuild(why=why)
-    would = "would be" if at.dry_run else "is"
-    at.answered(found, f"The copy of {found.topic} {would} made anew, of {counted(found.records, 'record')}.")
-    if not at.dry_run:
-        at.note(f"The replicator does it. See how far it is: {at.command(f'journal status {topic}')}")
+            with _progress(at) as told:
+                found = journals.rebuild(why=why, progress=told)
+    done = "would be" if at.dry_run else "was" if found.finished else "will be"
+    at.answered(found, f"The copy of {found.topic} {done} made anew, of {counted(found.records, 'record')}.")
+    if not at.dry_run and not found.finished:
+        at.note(f"No replicator runs here. The next one does it: {at.command('journal replicate')}")
 
 
 @command("yes", "dry_run", example="headwater journal expire bank --dry-run")

@@ -698,8 +698,9 @@ class BlockingTopicJournals:
         line. What came before it stays. `NotOwner` for a topic that others number, too.
         """
 
-    def rebuild(self, *, why: str = "", dry_run: bool = False) -> care.RebuiltCopy:
-        """Let the replicator make the copy anew, from the beginning of the log, or from its base. Errors: `LogGap` without either."""
+    def rebuild(self, *, why: str = "", dry_run: bool = False, progress: Callable[[int, int], None] | None = None) -> care.RebuiltCopy:
+        """Let the replicator make the copy anew, from the beginning of the log, or from its base, and wait until it has: where none runs on
+        this data directory, the next one does it. `progress`: as of `verify`. Errors: `LogGap` without either; what stops a partition."""
 
     def expire(self, *, dry_run: bool = False) -> care.ExpiredJournals:
         """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""

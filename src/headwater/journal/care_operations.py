@@ -85,11 +85,13 @@ REBUILD = Operation(
     path=f"{_TOPIC}/rebuild",
     request=care.RebuildCopy,
     answer=care.RebuiltCopy,
+    kind="job",
     role=Role.OPERATOR,
     changes=True,
+    patience=None,
     says="Let the replicator make the copy of a topic's journals anew, from the beginning of the log or from its base. Reads stay right "
-    "meanwhile.",
-    errors=_CHANGES,
+    "meanwhile, and scan more of the log; in Cassandra they are `LogGap` while a base is restored. Cancelling ends the waiting alone.",
+    errors=(*_CHANGES, UnreadableRecord),
 )
 EXPIRE = Operation(
     part="journal",
