@@ -45,7 +45,7 @@ def stats(topic: JournalTopic, at: At) -> None:
 
 @command(example="headwater journal forks bank")
 def forks(topic: JournalTopic, at: At, fail_empty: FailEmpty = False) -> None:
-    """List the numbers of journals that several events have, as two writers make them, in the copy of a topic."""
+    """List the numbers of journals that several events have, as two writers make them, copied or not: the first thousand."""
     with topic_at(at, topic) as journals:
         found = journals.forks()
     if at.json:
@@ -53,7 +53,7 @@ def forks(topic: JournalTopic, at: At, fail_empty: FailEmpty = False) -> None:
     elif found.forks:
         columns = (Column("id"), Column("number", True), Column("partition", True), Column("offsets"))
         print_table(columns, [(one.id, str(one.seq_nr), str(one.partition), ", ".join(map(str, one.offsets))) for one in found.forks])
-        at.note("There are more." if found.more else f"{counted(len(found.forks), 'fork')}.")
+        at.note("These are the first thousand, and there are more." if found.more else f"{counted(len(found.forks), 'fork')}.")
     else:
         at.note("No number has several events.")
     if fail_empty and not found.forks:

@@ -672,7 +672,7 @@ class BlockingTopicJournals:
         """Count what the log keeps and what the copy holds, by partition: journals, events, bytes, forks, gaps, deleted, expired, lag."""
 
     def forks(self) -> care.ForkReport:
-        """The numbers of journals that several events have, as two writers make them, in the copy: the first thousand."""
+        """The numbers of journals that several events have, as two writers make them, copied or not: the first thousand."""
 
     def verify(self, *, progress: Callable[[int, int], None] | None = None) -> care.VerifiedCopy:
         """Compare the copy with what the log says; from half a million records on, on Spark. `progress`: is told, about once a second, how

@@ -24,13 +24,14 @@ from headwater.journal.dead import DeadRecord, dead_records, quarantine, retry, 
 from headwater.journal.discovery import JournalTopic, snapshots_of, with_snapshots
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.expiry import expire_journals
+from headwater.journal.forks import topic_forks
 from headwater.journal.leader import LocalReplicatorLock
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.rebuild import RebuildProgress, RebuildRequest, check_rebuild, rebuild_progress, request_rebuild
 from headwater.journal.replication_task import PartitionProblem
 from headwater.journal.replicator import lock_path, status_file
 from headwater.journal.requests import JournalsRequest
-from headwater.journal.stats import PartitionStatistics, topic_forks, topic_statistics
+from headwater.journal.stats import PartitionStatistics, topic_statistics
 from headwater.journal.status import ReplicatorStatus
 from headwater.journal.store import JournalStore
 from headwater.journal.store_address import store_address_of
@@ -83,7 +84,7 @@ class JournalCare:
 
     async def forks(self, request: JournalsRequest) -> care.ForkReport:
         def find(log: Log, store: JournalStore, topic: JournalTopic) -> care.ForkReport:
-            found = topic_forks(store, topic, limit=_FORKS + 1)
+            found = topic_forks(log, store, topic, limit=_FORKS + 1)
             shown = [
                 care.ShownFork(id=fork.id, seq_nr=fork.seq_nr, partition=number, offsets=list(fork.offsets))
                 for number, fork in found[:_FORKS]

@@ -195,7 +195,7 @@ class TopicJournals:
         return await self._backend.ask(care_ask.STATS, requests.JournalsRequest(topic=self.name))
 
     async def forks(self) -> care.ForkReport:
-        """The numbers of journals that several events have, as two writers make them, in the copy: the first thousand."""
+        """The numbers of journals that several events have, as two writers make them, copied or not: the first thousand."""
         return await (await self._backend.start(care_ask.FORKS, requests.JournalsRequest(topic=self.name))).result()
 
     async def verify(self, *, progress: Callable[[int, int], None] | None = None) -> care.VerifiedCopy:

@@ -48,8 +48,8 @@ FORKS = Operation(
     kind="job",
     role=Role.READER,
     patience=None,
-    says="Numbers of journals that several events have, as two writers make them, in the copy of a topic.",
-    errors=(*_KNOWN, Conflict),
+    says="Numbers of journals that several events have, as two writers make them, copied or not: the first thousand.",
+    errors=(*_KNOWN, Conflict, LogGap, UnreadableRecord),
 )
 VERIFY = Operation(
     part="journal",

@@ -126,7 +126,7 @@ class ShownFork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The forks in a topic's copy, the first thousand by partition, id and number. `more`: there are others."""
+    """The forks of a topic, the first thousand by partition, id and number. `more`: there are others."""
 
     topic: str
     forks: list[ShownFork]
