@@ -59,6 +59,8 @@ class JournalCare:
         self._topics, self._clock, self._settings = topics, clock, settings
         self.large = LARGE
         """Records of a topic from which on Spark compares it."""
+        self.expired: Callable[[str, int], None] = lambda topic, count: None
+        """Is told how many journals of a topic expired."""
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str) -> Any:
         """Perform one of them. `who`: the caller, whom the audit of decisions names."""
@@ -216,6 +218,7 @@ class JournalCare:
         def purge(log: Log, store: JournalStore, topic: JournalTopic) -> care.ExpiredJournals:
             owned = purge_owned if has_claims(log, topic.name) else None
             found = expire_journals(log, store, topic, today=today, dry_run=request.dry_run, purge=owned, done=done)
+            self.expired(topic.name, sum(one.purged for one in found))
             shown = [care.ShownExpired(id=one.id, expire_on=one.expire_on, seq_nr=one.seq_nr, purged=one.purged) for one in found]
             return care.ExpiredJournals(topic=topic.name, journals=shown, dry_run=request.dry_run)
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from headwater.core.errors import UnreadableRecord
 from headwater.journal.action import Append
+from headwater.journal.append_rows import rows_of
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.head import with_rows_up_to
-from headwater.journal.partition import NOTHING_COPIED, JournalPartition, rows_of
+from headwater.journal.partition import NOTHING_COPIED, JournalPartition
 from headwater.journal.settings import JournalSettings
 from headwater.journal.store import ForkedNumber, JournalStore, PartitionView
 from headwater.journal.wire import read_record

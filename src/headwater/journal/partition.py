@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from time import perf_counter
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
-from headwater.journal.action import ActionRecord, Append
+from headwater.journal.action import ActionRecord
 from headwater.journal.actions import TailActions
-from headwater.journal.append_rows import append_rows
 from headwater.journal.cache import CacheLimits, HeadCache
-from headwater.journal.change import EventRow, Pointer
+from headwater.journal.change import Pointer
 from headwater.journal.claims import epochs_from, has_claims
 from headwater.journal.event import EventRecord
 from headwater.journal.event_bodies import expire_after_of
@@ -165,8 +165,11 @@ class JournalPartition:
             return events
         if cache is None or end - cache.end > _NEAR:
             return None
-        if cache.end < end:
-            self._cached(Pointer(known - 1), end)
+        try:
+            if cache.end < end:
+                self._cached(Pointer(known - 1), end)
+        except (OffsetGone, Conflict, LogGap):  # the copy has gone on, and the log was deleted so far
+            return None
         appends = cache.short_tail(key_of(id), known, end)
         if appends is None:
             return None
@@ -199,7 +202,10 @@ class JournalPartition:
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
             return Joined(stored, stored, EMPTY, _NO_ACTIONS, pointer)
+        began = perf_counter()
         actions = self._actions(key_of(id), pointer, end).without(self.quarantined.offsets())
+        if self._cache is not None:
+            self._cache.counts.seconds += perf_counter() - began
         if actions.unreadable() is not None:
             actions = actions.without(self.quarantined.offsets(now=True))
         if (offset := actions.unreadable()) is not None:
@@ -379,22 +385,3 @@ class _ViewBlock(AbstractContextManager[PartitionView | None]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._view is not None:
             self._view.__exit__(kind, error, trace)
-
-
-def event_rows(record: Record, partition: int) -> list[EventRow]:
-    """The events of an Append's record, by number. Errors: `UnreadableRecord`."""
-    return rows_of(read_record(record), partition)
-
-
-def rows_of(append: ActionRecord | None, partition: int) -> list[EventRow]:
-    """The events of an Append, by number. Errors: `UnreadableRecord`."""
-    if append is None or append.value is None:
-        return []
-    assert isinstance(append.action, Append)
-    try:
-        rows, _ = append_rows(append.action, append.value, partition, append.offset, append.timestamp, append.headers)
-    except UnreadableRecord as error:
-        raise at_offset(error, append.offset) from error
-    if len(rows) > 1:
-        rows.sort(key=lambda row: row.seq_nr)
-    return rows

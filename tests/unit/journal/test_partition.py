@@ -12,8 +12,9 @@ from tests.unit.journal.partitions import TOPIC, Ground
 from headwater.core.errors import Conflict, Differs, OffsetGone
 from headwater.journal import partition as module
 from headwater.journal.action import Delete, Purge
+from headwater.journal.append_rows import event_rows
 from headwater.journal.cache import CacheLimits
-from headwater.journal.partition import AGAIN, event_rows
+from headwater.journal.partition import AGAIN
 from headwater.journal.sqlite_partition import SqlitePartitionView
 from headwater.journal.store import PartitionView
 from headwater.journal.topics import PART
