@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
+from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnknownTopic, UnreadableRecord
 from headwater.journal.action import ActionRecord
 from headwater.journal.actions import TailActions
 from headwater.journal.cache import CacheLimits, HeadCache
@@ -168,10 +168,13 @@ class JournalPartition:
         try:
             if cache.end < end:
                 self._cached(Pointer(known - 1), end)
-        except (OffsetGone, Conflict, LogGap):  # the copy has gone on, and the log was deleted so far
+        except (OffsetGone, Conflict, LogGap, UnknownTopic):  # the copy has gone on, and the log was deleted so far or is gone
             return None
         appends = cache.short_tail(key_of(id), known, end)
         if appends is None:
+            return None
+        left_out = self.quarantined.offsets() if appends else ()
+        if left_out and any(append.offset in left_out for append in appends):
             return None
         events = copy.short_read(id, start, stop, known - 1, above=highest(appends))
         if events and appends and not add_tail(events, appends, stop, self.number):
