@@ -412,19 +412,23 @@ def test_every_address_answers(tmp_path: Path) -> None:
             assert next(one["kind"] for one in told if one["kind"] != "counts") == "due"
             after = next(one["counts"] for one in told if one["kind"] == "counts" and one["counts"]["rows"]["due"] == 2)
             assert (set(after["rates"]), after["due_lag_seconds"] > 0) == ({"puts", "claims", "done", "failed"}, True)
+        with http.stream("GET", f"{QUEUE}/events", headers={"Last-Event-ID": "1000000"}) as events:
+            assert next(read_events(events.iter_lines()))["kind"] == "reset"
         assert 'headwater_queue_rows{queue="pages",state="due"} 2.0' in http.get("/metrics").text
         assert http.delete(QUEUE).json()["rows"] == 3
 
 
 def read_events(lines: Iterator[str]) -> Iterator[Any]:
     """The data of events, each under the name of its kind, by which a page's `addEventListener` hears it."""
-    name = ""
+    name = place = ""
     for line in lines:
-        if line.startswith("event: "):
+        if line.startswith("id: "):
+            place = line[4:]
+        elif line.startswith("event: "):
             name = line[7:]
         elif line.startswith("data: "):
             data = json.loads(line[6:])
-            assert name == data["kind"]
+            assert (name, place) == (data["kind"], str(data.get("position", 0)))
             yield data
             name = ""
 

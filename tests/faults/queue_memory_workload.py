@@ -19,6 +19,7 @@ from pathlib import Path
 from headwater.cluster.local import LocalOwnership
 from headwater.core.clock import SystemClock
 from headwater.core.timers import Timers
+from headwater.core.units import Size
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.queue.effective_settings import EffectiveSettings
@@ -67,7 +68,7 @@ async def take(queue: Queue, count: int) -> None:
 
 
 async def main(data: Path, what: str, count: int) -> None:
-    settings = EffectiveSettings()
+    settings = EffectiveSettings(memory=Size(64 << 20))
     with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
         if what == "put":
             create_region(log, TOPICS, TopicSettings(segment=int(settings.segment)))

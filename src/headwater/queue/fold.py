@@ -19,7 +19,7 @@ from headwater.queue.death import Death, death_size
 from headwater.queue.finished import Finished
 from headwater.queue.homes import Homes
 from headwater.queue.kept_answers import KeptAnswers
-from headwater.queue.key_index import KeyIndex, KeyName, key_hash
+from headwater.queue.key_index import KeyName, RowKeyIndex, key_hash
 from headwater.queue.log_data import LogData
 from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
 from headwater.queue.records import MOST_ROWS, REASONS, WholeRow
@@ -37,7 +37,7 @@ class QueueFold:
     def __init__(self, next: int = 1, *, table: int = 0, hash: Callable[[bytes], int] = key_hash) -> None:
         """`next`: the sequence of the first record to come. `table`: in which they lie; it is part of the tokens. `hash`: of long keys."""
         self.columns = RowColumns()
-        self.by_key: KeyIndex = NoKeys(self.columns.bodies, hash)
+        self.by_key: RowKeyIndex = NoKeys(self.columns.bodies, hash)
         self.follow_ups: dict[bytes, int] = {}
         """The rows that wait while the row of their key is processed."""
         self.claims: Claims = ReplayedClaims(table)

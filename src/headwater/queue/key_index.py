@@ -23,7 +23,7 @@ def key_hash(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=_HASH).digest(), "big")
 
 
-class KeyIndex(dict[KeyName, int]):
+class RowKeyIndex(dict[KeyName, int]):
     """Slots by name. Whoever has a key asks for its `name`, unless the key is short."""
 
     __slots__ = ("_bodies", "_last", "hash")

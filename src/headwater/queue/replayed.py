@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from headwater.queue.body import BODY_SIZE, PRIORITY
 from headwater.queue.claims import Claims, HeldRow
 from headwater.queue.columns import DEAD, FREE, HELD, RowColumns
-from headwater.queue.key_index import KeyIndex
+from headwater.queue.key_index import RowKeyIndex
 from headwater.queue.row import SLOW
 
 
-class NoKeys(KeyIndex):
+class NoKeys(RowKeyIndex):
     """Takes keys, and keeps none."""
 
     def add(self, key: bytes, slot: int) -> None: ...
@@ -50,11 +50,11 @@ class ReplayedClaims(Claims):
         return claims
 
 
-def keys_of(columns: RowColumns, hash: Callable[[bytes], int]) -> KeyIndex:
+def keys_of(columns: RowColumns, hash: Callable[[bytes], int]) -> RowKeyIndex:
     """The slots of the rows that wait or are processed, by key."""
     bodies, states = columns.bodies, np.frombuffer(columns.states, np.uint8)
     slots: list[int] = np.flatnonzero((states != FREE) & (states != HELD) & (states != DEAD)).tolist()
     found = [body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])] for body in map(bodies.__getitem__, slots)]  # as `key_of`
-    keys = KeyIndex(bodies, hash)
+    keys = RowKeyIndex(bodies, hash)
     keys.fill(found, slots)
     return keys

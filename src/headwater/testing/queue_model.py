@@ -64,7 +64,7 @@ class QueueModel:
             self._merge(row, rows.pop())
         if dead:
             self.dead[row.number], self._number = row, self._number + 1
-            row = ModelRow(**{**vars(row), "number": self._number, "insertion": row.update})
+            row = type(row)(**{**vars(row), "number": self._number, "insertion": row.update})
         for held in rows:  # the row that was put meanwhile has the schedule
             held.every, held.run = (held.every, held.run) if held.every else (row.every, row.run)
         if not rows and run and not 0 < row.expiration <= run:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.unit.client.queue_ground import queues_over
 
-from headwater.queue import listing
-from headwater.queue.listing import dead_rows, rows_of
+from headwater.queue import listing, scan
+from headwater.queue.listing import find_dead, find_rows
 from headwater.queue.settings import QueueSettings
 from headwater.queue.values import DeadRow, Row
 from headwater.testing.clock import ManualClock
@@ -21,17 +21,18 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows each page has had."""
     sizes: list[int] = []
 
-    def rows(*given: object, **named: object) -> list[Row]:
-        sizes.append(len(found := rows_of(*given, **named)))  # type: ignore[arg-type]
+    def rows(*given: object, **named: object) -> tuple[list[Row], int]:
+        sizes.append(len((found := find_rows(*given, **named))[0]))  # type: ignore[arg-type]
         return found
 
-    def dead(*given: object, **named: object) -> list[DeadRow]:
-        sizes.append(len(found := dead_rows(*given, **named)))  # type: ignore[arg-type]
+    def dead(*given: object, **named: object) -> tuple[list[DeadRow], int]:
+        sizes.append(len((found := find_dead(*given, **named))[0]))  # type: ignore[arg-type]
         return found
 
     monkeypatch.setattr(listing, "MOST_SHOWN", 7000)
-    monkeypatch.setattr("headwater.queue.queue.rows_of", rows)
-    monkeypatch.setattr("headwater.queue.queue.dead_rows", dead)
+    monkeypatch.setattr(scan, "MOST_SHOWN", 7000)
+    monkeypatch.setattr("headwater.queue.queue.find_rows", rows)
+    monkeypatch.setattr("headwater.queue.queue.find_dead", dead)
     return sizes
 
 

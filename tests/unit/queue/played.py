@@ -22,10 +22,11 @@ from headwater.queue.replay import replay
 from headwater.queue.results import find_result
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
-from headwater.queue.schedule import schedule_of
+from headwater.queue.schedule import Schedule, schedule_of
 from headwater.queue.values import FailedClaim, RowResult
 from headwater.testing.queue_model import ModelRow
-from headwater.testing.queue_model_after import WaitingModel
+from headwater.testing.queue_model_cron import MINUTE, TimedRow
+from headwater.testing.queue_model_rate import RatedModel
 
 T = Callable[[Decisions], Any]
 
@@ -72,7 +73,7 @@ class Played:
 
     def __init__(self, settings: EffectiveSettings, now: int = 1_000_000, *, large: int = LARGE) -> None:
         self.large = large
-        self.now, self.settings, self.model = now, settings, WaitingModel(settings)
+        self.now, self.settings, self.model = now, settings, RatedModel(settings)
         self.fold = QueueFold(hash=_poor_hash)
         self.fold.finish(now)
         self.decisions = Decisions(self.fold, settings, large=large)
@@ -185,7 +186,9 @@ class Played:
         puts = self.record(lambda decisions: [decisions.put(new) for new in checked])
         for new, put in zip(checked, puts, strict=True):
             row = _model_row(new.key, new.data, new.priority, new.insertion, new.process, new.expiration, new.lane)
-            row.every = (schedule_of(new.schedule).every or -1) if new.schedule else 0
+            if new.schedule:
+                schedule = schedule_of(new.schedule)
+                row.every = MINUTE if schedule.cron else schedule.every or -1
             row.unique_for = new.unique_for
             row.after = frozenset(number for number, id in self.numbers.items() if id in new.after)
             row.after_dead = new.after_dead if new.after else ""
@@ -226,6 +229,7 @@ class Played:
             row = rows[claim.row.key]
             row.status, row.until, row.group = "P", self.now + lease, group
             self.claims.append((claim.token, row))
+            self.model.starts.append(self.now)
         assert len(claims) == n or not self.model.claimable(self.now, group)
 
     def _taken(self, place: int) -> tuple[str, ModelRow, bool] | None:
@@ -349,7 +353,7 @@ class Played:
 
 def _model_row(key: bytes, data: bytes, priority: int, insertion: int, process: int, expiration: int, lane: bytes) -> ModelRow:
     dates = {"insertion": insertion, "process": process, "expiration": expiration, "update": insertion}
-    row = ModelRow(key=key, data=data, priority=priority, **dates)
+    row = TimedRow(key=key, data=data, priority=priority, **dates)
     row.lane, row.after, row.after_dead, row.tried = lane, frozenset(), "", False
     row.absorbed = ()
     return row
@@ -363,4 +367,5 @@ def _shown(row: Row) -> tuple[Any, ...]:
 def _model_shown(row: ModelRow) -> tuple[Any, ...]:
     seen = (row.key, row.data, row.priority, row.insertion, row.expiration, row.counters, row.lane)
     busy, schedule = row.status == "P", f"every {row.every}ms" if row.every > 0 else ""
+    schedule = str(Schedule(cron="* * * * *")) if row.every == MINUTE else schedule
     return (*seen, row.process, row.status, row.until if busy else 0, row.group if busy else "", row.update, schedule)

@@ -19,6 +19,7 @@ from headwater.queue.schedule import Schedule
 from headwater.testing import queue_model
 
 KEYS = [b"a", b"b", b"c" * 65, b"d" * 65]  # the long ones have the same hash
+EACH_MINUTE = Schedule(cron="* * * * *")
 PUT = st.tuples(
     st.just("put"),
     st.lists(
@@ -31,7 +32,7 @@ PUT = st.tuples(
                 "expiration_date": st.sampled_from([1, 10, 60]),
                 "lane": st.sampled_from([b"", b"x", b"y"]),
                 "unique_for": st.sampled_from([0, 3, 15, 40]),
-                "schedule": st.sampled_from([Schedule(every=7), Schedule(every=7), Schedule(every=25), Schedule()]),
+                "schedule": st.sampled_from([Schedule(every=7), Schedule(every=7), Schedule(every=25), EACH_MINUTE, Schedule()]),
                 "after": st.lists(st.sampled_from([-1, -2, -3, -4, 0, 1]), max_size=3),  # places among the rows that there have been
                 "after_dead": st.sampled_from(["", "hold", "cancel", "cancel"]),
             },
@@ -47,7 +48,7 @@ OTHER = st.sampled_from(
 )
 EXTEND = st.tuples(st.just("extend"), st.integers(0, 3), st.sampled_from([1, 30]))
 STEPS = st.lists(
-    st.tuples(st.sampled_from([0, 0, 1, 2, 9, 10, 11, 30]), st.one_of(PUT, PUT, CLAIM, CLAIM, END, EXTEND, OTHER)), max_size=40
+    st.tuples(st.sampled_from([0, 0, 1, 2, 9, 10, 11, 30, 60_000]), st.one_of(PUT, PUT, CLAIM, CLAIM, END, EXTEND, OTHER)), max_size=40
 )
 
 
@@ -59,12 +60,14 @@ STEPS = st.lists(
     limit=st.sampled_from([0, 0, 2]),
     memory=st.sampled_from([0, 2]),
     kept=st.tuples(st.sampled_from([0, 12]), st.sampled_from([0, 0, 12])),
+    rate=st.sampled_from([0, 0, 2]),
 )
 def test_the_queue_does_what_the_model_does(
-    large: int, steps: list[tuple[int, tuple[Any, ...]]], delay: int, lanes: int, limit: int, memory: int, kept: tuple[int, int]
+    large: int, steps: list[tuple[int, tuple[Any, ...]]], delay: int, lanes: int, limit: int, memory: int, kept: tuple[int, int], rate: int
 ) -> None:
     limits: dict[str, Any] = {"results": Duration(kept[0]), "unique_for": Duration(kept[1])}
     limits |= {"max_timeouts": 1, "max_attempts": 2, "lane_concurrency": lanes, "concurrency": limit, "memory": Size(memory)}
+    limits |= {"rate": rate, "rate_period": Duration(10)}
     played = Played(EffectiveSettings(**limits, max_delay=Duration(delay), clock_ahead=Duration(5)), large=large)
     for wait, step in steps:
         played.now += wait

@@ -70,7 +70,7 @@ def test_a_row_that_has_failed_and_a_dead_one() -> None:
         assert (row.status, row.attempts, row.failures, row.error, row.worker) == ("W", failures, failures, "why", "")
     whole = whole_row(played.fold, slot)
     assert (whole.state, whole.tries) == (DEAD, Tries(2, 0, 2))
-    assert whole.extras == {"error": "why", "death": [1, NOW, "why", "w", False]}
+    assert whole.extras == {"error": "why", "death": [1, NOW, "why", "w", False, 5]}  # by the fifth record
 
 
 def test_a_whole_row_that_is_written_is_the_same_row() -> None:
