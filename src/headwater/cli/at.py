@@ -29,6 +29,7 @@ SERVER = "HEADWATER_SERVER"
 NO_SERVER = "none"
 _PATIENCE = 2.5  # seconds after which a server that says nothing is told of
 _WAITS = 5.0  # and after which a command no longer waits for it
+_EXPECTED = re.compile(r"\bexpected=(\d+)")  # the door's argument
 _HERE = "about|init|test"  # commands of groups that take no --data
 _FILES = re.compile(r"log (?:check|repair|import)|pipeline run|journal replicate")  # commands that have no --server
 
@@ -223,11 +224,12 @@ class At:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Add the same `--data`, `--server` and `--config` to the commands in the hints of errors."""
+        """Add the same `--data`, `--server` and `--config` to the commands in the hints of errors, and name options for arguments."""
         try:
             yield
         except HeadwaterError as error:
-            error.hint = _commands().sub(lambda found: found[1] + self.command(found[2]), error.hint)
+            named = _commands().sub(lambda found: found[1] + self.command(found[2]), error.hint)
+            error.hint = _EXPECTED.sub(r"--expected \1", named)
             raise
 
 
