@@ -82,8 +82,8 @@ class Requests:
         request, state = self.bound(statement, values), None
         request.fetch_size = size
         while True:
-            found = self._tried(request, None, state)
-            rows, state = list(found.current_rows), found.paging_state
+            page = self._tried(request, None, state)
+            rows, state = list(page.current_rows), page.paging_state
             if rows:
                 yield rows
             if state is None:
@@ -97,11 +97,11 @@ class Requests:
             return error
 
     def _finished(self, request: Any, future: Any) -> list[Row]:
-        found = self._tried(request, future, None)
-        rows = list(found.current_rows)
-        while found.has_more_pages:
-            found = self._tried(request, None, found.paging_state)
-            rows += found.current_rows
+        page = self._tried(request, future, None)
+        rows = list(page.current_rows)
+        while page.has_more_pages:
+            page = self._tried(request, None, page.paging_state)
+            rows += page.current_rows
         return rows
 
     def _tried(self, request: Any, future: Any, state: Any) -> Any:
