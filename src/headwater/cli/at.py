@@ -157,8 +157,8 @@ class At:
 
         if (named := self.named_server()) is not None:
             return named
-        found = serving(self._loaded().settings.data)
-        return None if found is None else found.url
+        server = serving(self._loaded().settings.data)
+        return None if server is None else server.url
 
     def settings(self) -> Settings:
         """The settings, for a command that works on files of this machine. Errors: `BadConfig` where HEADWATER_SERVER is set and `--data`
@@ -199,8 +199,8 @@ class At:
         places: dict[str, Path | str | None] = {"--data": self.data, "--config": self.config}
         if not _FILES.match(words):
             places["--server"] = self.server
-        told = [word for option, value in places.items() if value is not None for word in (option, shlex.quote(str(value)))]
-        return " ".join(["headwater", words, *told])
+        options = [word for option, value in places.items() if value is not None for word in (option, shlex.quote(str(value)))]
+        return " ".join(["headwater", words, *options])
 
     def answered(self, answer: object, text: str) -> None:
         """Print the result: `answer` with `--json`, else `text`."""
@@ -228,7 +228,7 @@ class At:
         try:
             yield
         except HeadwaterError as error:
-            named = _commands().sub(lambda found: found[1] + self.command(found[2]), error.hint)
+            named = _commands().sub(lambda match: match[1] + self.command(match[2]), error.hint)
             error.hint = _EXPECTED.sub(r"--expected \1", named)
             raise
 
