@@ -18,18 +18,19 @@ MODULES = {
         file/line_writer file/parquet_columns file/parquet_reader file/standard_output file/store file/target
         headwater/adaptor headwater/address headwater/connection headwater/formats headwater/server
         headwater/stored_reader http/adaptor journal/adaptor journal/events kafka/adaptor kafka/connection kafka/sink
-        kafka/source mongodb/adaptor mongodb/connection mongodb/oplog mongodb/source mysql/adaptor mysql/binlog_stream
-        mysql/charsets mysql/columns mysql/connection mysql/followed_table mysql/position mysql/rows mysql/sink
-        mysql/source mysql/sql mysql/tail mysql/unlogged opensearch/adaptor opensearch/client opensearch/source
-        opensearch/versions parts/ownership parts/store postgres/adaptor postgres/columns postgres/connection
-        postgres/copy_out postgres/pgoutput postgres/publication postgres/rows postgres/sink postgres/slot
-        postgres/source postgres/sql postgres/stream postgres/table_watch postgres/tables postgres/tail postgres/writers
-        queue/notes rabbitmq/adaptor rabbitmq/connection rabbitmq/sink rabbitmq/source s3/adaptor s3/connection s3/sink
-        s3/source s3/store spark/adaptor spark/connection spark/source spark/store sql/adaptor sql/deadline
-        sql/row_shape sql/session sql/state sql/statements sql/writer sqlite/adaptor sqlite/session sqlite/tables
+        kafka/source mongodb/adaptor mongodb/connection mongodb/oplog mongodb/owner mongodb/source mysql/adaptor
+        mysql/binlog_stream mysql/charsets mysql/columns mysql/connection mysql/followed_table mysql/position mysql/rows
+        mysql/sink mysql/source mysql/sql mysql/tail mysql/unlogged opensearch/adaptor opensearch/client
+        opensearch/owner opensearch/source opensearch/versions owner_note parts/ownership parts/store postgres/adaptor
+        postgres/columns postgres/connection postgres/copy_out postgres/pgoutput postgres/publication postgres/rows
+        postgres/sink postgres/slot postgres/source postgres/sql postgres/stream postgres/table_watch postgres/tables
+        postgres/tail postgres/writers queue/notes rabbitmq/adaptor rabbitmq/connection rabbitmq/sink rabbitmq/source
+        s3/adaptor s3/connection s3/sink s3/source s3/store spark/adaptor spark/connection spark/source spark/store
+        sql/adaptor sql/deadline sql/row_shape sql/session sql/state sql/statements sql/writer sqlite/adaptor
+        sqlite/session sqlite/tables
     """,
     "cli": """
-        app command completion config demo doc doc_care doc_indexes doc_options doc_reading doc_schemas doc_templates
+        app command completion config demo doc doc_care doc_export doc_options doc_reading doc_schemas doc_templates
         doc_writing doctor doctor_queues finding journal journal_appending journal_care journal_changing journal_ciphers
         journal_looking journal_options journal_projection journal_reading journal_replicating journal_snapshots
         journal_transferring log log_appending log_care log_claims log_topics options pipeline pipeline_changing
@@ -58,15 +59,15 @@ MODULES = {
         document_cases_ground document_cases_more document_cases_queries document_cases_verbs document_history
         document_model document_store_contract document_store_ground document_store_indexes document_store_splits faults
         filter_samples journal_cases journal_cases_basics journal_cases_cache journal_cases_decided journal_cases_ground
-        journal_cases_replicator journal_cases_store journal_model journal_ring_contract journal_store_actions
-        journal_store_contract journal_store_ground journal_store_splits journal_walk key_store_contract log_appending
-        log_claiming log_contract log_fencing log_ground log_guarding log_keeping log_keys log_lifetimes log_model
-        log_owning log_reading log_scattered log_topics log_types log_waiting queue_after queue_contract queue_ground
-        queue_large_rows queue_model queue_model_after queue_model_unique queue_owning queue_program queue_results
-        scripted sockets sqlite_faults store_contract store_ground wal_contract wal_ground wal_history wal_model
-        wal_surviving
+        journal_cases_replicator journal_cases_store journal_grown_ring_contract journal_model journal_ring_contract
+        journal_store_actions journal_store_contract journal_store_ground journal_store_splits journal_walk
+        key_store_contract log_appending log_claiming log_contract log_fencing log_ground log_guarding log_keeping
+        log_keys log_lifetimes log_model log_owning log_reading log_scattered log_topics log_types log_waiting
+        queue_after queue_contract queue_ground queue_large_rows queue_model queue_model_after queue_model_unique
+        queue_owning queue_program queue_results scripted sockets sqlite_faults store_contract store_ground wal_contract
+        wal_ground wal_history wal_model wal_surviving
     """,
     "wire": """
-        json operation part progress request
+        json line_owners operation part progress request
     """,
 }

@@ -29,6 +29,7 @@ from headwater.core.errors import (
 )
 from headwater.core.units import Duration
 from headwater.documents.answers import (
+    ExportedContent,
     HyperStorageIndex,
     HyperStorageIndexCreated,
     HyperStorageTransaction,
@@ -38,6 +39,7 @@ from headwater.documents.answers import (
     TransactionState,
 )
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
+from headwater.documents.index_requests import HyperStorageIndexSortItem
 from headwater.documents.template_requests import ShownTemplate
 from headwater.documents.write import PatchKind
 from headwater.journal import care_requests as care
@@ -311,7 +313,8 @@ class BlockingWalNamespace:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.
 
         `take_over`: also where a living process owns it, whose next write is then `Fenced`. `on_pin`: is called with what pins the log
-        before a clean moves a table because of `pin_limit`, by the thread of the event loop, until the region is closed. Errors:
+        before a clean moves a table because of `pin_limit`, and where more than a segment is held that nothing moves: once for each table
+        that pins it, and again whenever that has doubled. The thread of the event loop calls it, until the region is closed. Errors:
         `RegionNotFound`; `NotOwner`, which names the owner, where that one serves at no address; `MetaLost`, `Damaged`; `Unsupported` for
         `on_pin` over HTTP.
         """
@@ -361,7 +364,7 @@ class BlockingOneRegion:
         """Every table, sorted by number."""
 
     def events(self, after: int | None = None) -> Generator[RegionEvent]:
-        """Writes, marks, drops, moves and cleans as they happen, for ever; those behind the offset `after`, or from now on."""
+        """Writes, marks, drops, moves, cleans and pins as they happen, for ever; those behind the offset `after`, or from now on."""
 
     def statistics(self) -> RegionStatistics:
         """What it holds: offsets, tables, live and pinned entries, snapshots, its owner."""
@@ -409,7 +412,7 @@ class BlockingQueues:
     def create(
         self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
     ) -> QueueSummary:
-        """Create a queue, or change the settings of one that is there: those that differ from the usual ones, the others stay.
+        """Create a queue, or change the settings of one that is there: those that are given, the others stay.
 
         Errors: `BadInput`; `Conflict` for a setting that cannot change.
         """
@@ -549,7 +552,7 @@ class BlockingOneQueue:
     ) -> BlockingQueueWorker:
         """A worker that runs a function for each row: `with pages.worker(rebuild, concurrency=8) as w: w.run()`.
 
-        `on_dead`: called with each row that dies while the worker runs, whichever worker had it.
+        `on_dead`: called with each row that dies while the worker runs, whichever worker had it; not with those that died before.
         """
 
     def get(self, key: str | bytes) -> QueueRow:
@@ -568,7 +571,7 @@ class BlockingOneQueue:
         """What the queue holds, and what has happened since it was opened."""
 
     def show(self) -> QueueSummary:
-        """Its settings."""
+        """Its settings, and the declaration of its columns."""
 
     def history(self, key: str | bytes) -> Sequence[ShownChange]:
         """What the log still holds of a key, the oldest first."""
@@ -576,8 +579,9 @@ class BlockingOneQueue:
     def schedules(self) -> Sequence[ShownSchedule]:
         """The rows that come again, by key: their schedules, and when they run next."""
 
-    def listen(self) -> Generator[ShownEvent]:
-        """Rows that become due, rows that die, and how many there are, from now on, for ever. One that does not keep up misses some."""
+    def listen(self, *, after: int | None = None) -> Generator[ShownEvent]:
+        """Rows that become due, rows that die, and how many there are, from now on, for ever. `after`: the position of the last event that
+        was seen; rows that died since, and are dead still, come first. `reset`: events were missed, and this is what there is."""
 
     def cancel(self, key: str | bytes) -> QueueRow:
         """Remove the waiting row of a key, and return it. Errors: `NotFound`; `Conflict` while it is being processed."""
@@ -751,6 +755,10 @@ class BlockingDocuments:
     def list(self, prefix: str = "", after: str = "") -> Generator[ListedContent]:
         """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
 
+    def export(self, prefix: str = "", after: str = "") -> Generator[ExportedContent]:
+        """The documents and items of documents and collections whose paths begin so, with their bodies, and with the time at which they
+        expire. Items of views are left out. `after`: those behind this path."""
+
     def batch(
         self, writes: Sequence[BatchWrite], *, timeout: float | None = None
     ) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
@@ -780,8 +788,9 @@ class BlockingDocuments:
         """Compare the store with what the log says. `progress`: is told, about once a second, how many records are folded, and of how many.
         Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
 
-    def rebuild(self, *, why: str = "", dry_run: bool = False) -> RebuiltDocuments:
-        """Make the store anew from the log. Errors: `LogGap` where the log was deleted."""
+    def rebuild(self, *, partitions: Sequence[int] = (), why: str = "", dry_run: bool = False) -> RebuiltDocuments:
+        """Make the store anew from the log: all of it, or these partitions. What other servers own is made anew there. Errors: `LogGap`
+        where the log was deleted; `NotOwner` with the partitions that are left, because their owners cannot be asked."""
 
 class BlockingExchanged(NamedTuple):
     """What a claim call has brought: rows, and which of the tokens that it told of no longer count."""
@@ -990,7 +999,14 @@ class BlockingIndexTemplates:
     """Indexes of every collection whose path fits: `hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
 
     def put(
-        self, index: str, template: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str,
+        template: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> ShownTemplate:
         """Give every collection whose path fits this index, those that are there and those that come. In `template` * stands for any
         characters but a slash. The rest as of `collection.indexes.create`. Errors: `AlreadyExists`, `BadFilter`."""
@@ -1164,16 +1180,29 @@ class BlockingCollectionIndexes:
     """The indexes of a collection: `shop.indexes.create("by-price", sort="price:decimal")`. Errors: `BadPath`, `Unavailable`."""
 
     def create(
-        self, index: str | None = None, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str | None = None,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> HyperStorageIndexCreated:
         """Make an index, which is built in the background. `sort`: fields with commas between, a - before those that fall, and :decimal
-        behind those that hold numbers, such as "-price:decimal,name"; none: by id. `filter`: of its items.
+        behind those that hold numbers, such as "-price:decimal,name"; none: by id; or the fields themselves. `filter`: of its
+        items.
 
         Errors: `AlreadyExists`, `BadFilter`.
         """
 
     def put(
-        self, index: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> HyperStorageIndexCreated:
         """As `create`; an index of this id that is there and the same stays as it is. Errors: `AlreadyExists` where it is another one."""
 

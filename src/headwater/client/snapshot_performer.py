@@ -11,6 +11,7 @@ from headwater.journal import snapshot_requests as requests
 from headwater.journal.append_draft import payload_of
 from headwater.journal.bodies import payload_in
 from headwater.journal.event import Payload
+from headwater.journal.grown_snapshots import GrownSnapshots
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.snapshot_metrics import SnapshotMetrics
 from headwater.journal.snapshot_partition import SnapshotPartition
@@ -54,7 +55,7 @@ class SnapshotPerformer:
         return Reply(saved, 201)
 
     def _save(
-        self, partition: SnapshotPartition, id: str, seq_nr: int | None, place: int | None, payload: Payload
+        self, partition: SnapshotPartition | GrownSnapshots, id: str, seq_nr: int | None, place: int | None, payload: Payload
     ) -> answers.SavedSnapshot:
         living = partition.living(id)
         if living is None:
@@ -63,7 +64,7 @@ class SnapshotPerformer:
         if seq_nr is not None and seq_nr > last:
             raise BadBounds(f"Journal {id!r:.60} ends at event {last}: a snapshot of {seq_nr} is not possible.", hint=f"Give up to {last}.")
         number = last if seq_nr is None else seq_nr
-        if place is not None and not partition.holds(id, number, place, living):
+        if place is not None and not partition.holds(id, number, place):
             raise Conflict(
                 f"Event {number} of journal {id!r:.60} does not lie at offset {place}: it was purged or deleted meanwhile.",
                 hint="Make the snapshot anew, of the events that are there.",

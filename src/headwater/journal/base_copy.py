@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headwater.journal.base import JournalBases
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.replication_task import gap
@@ -20,9 +22,11 @@ def restore_base(bases: JournalBases, log: Log, topic: JournalTopic, copy: Parti
             copy.restore(view)
 
 
-def restore_rings(bases: JournalBases, log: Log, topic: JournalTopic, copy: RingStore) -> None:
-    """As `restore_base`, of snapshots. Errors: `LogGap` where no base has those that the log has deleted; those of
-    `JournalBases.of_snapshots` and `scratch`."""
+def restore_rings(bases: JournalBases, log: Log, topic: JournalTopic, copy: RingStore, counts: Sequence[int] = ()) -> None:
+    """As `restore_base`, of snapshots. `counts`: as of `RingStore.restore`.
+
+    Errors: `LogGap` where no base has those that the log has deleted; those of `JournalBases.of_snapshots` and `scratch`.
+    """
     note = bases.of_snapshots(log, topic, copy.partition)
     if note is None:
         raise gap(topic.name, copy.partition, 0, log.bounds(topic.name, copy.partition).start)
@@ -30,4 +34,4 @@ def restore_rings(bases: JournalBases, log: Log, topic: JournalTopic, copy: Ring
         base = scratch.snapshots(topic.name, copy.partition, topic.generation)
         assert base is not None
         with base.view() as view:
-            copy.restore(view)
+            copy.restore(view, counts)

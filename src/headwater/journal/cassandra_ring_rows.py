@@ -16,26 +16,27 @@ _KINDS = {name: kind for kind, name in KIND_NAMES.items()}
 
 
 class StoredRing(NamedTuple):
-    """A ring, and when its slots were written."""
+    """A ring, when its slots were written, and which partition has it; None: there is no ring."""
 
     ring: Ring
     written: Mapping[int, int]
+    partition: int | None = None
 
 
 def stored_ring(rows: Sequence[Row]) -> StoredRing:
     """The ring from the rows of the statement `ring`. Errors: `Damaged` for a type of payload that nobody writes."""
     slots: dict[int, Snapshot] = {}
     written: dict[int, int] = {}
-    applied = -1
-    for done, slot, seq_nr, timestamp, offset, at, kind, record_id, origin, version, time in rows:
-        applied = -1 if done is None else done
+    applied, partition = -1, None
+    for done, slot, seq_nr, timestamp, offset, at, kind, record_id, origin, version, time, owner in rows:
+        applied, partition = -1 if done is None else done, owner
         if slot is None or seq_nr is None:  # no slot is left, or it is deleted at this moment
             continue
         if kind not in _KINDS:
             raise Damaged(f"A snapshot has a payload of the type {kind!r}.", hint="Copy the topic anew: `headwater journal rebuild`.")
         slots[slot] = Snapshot(seq_nr, timestamp, offset, at, _KINDS[kind], record_id, origin, version)
         written[slot] = time
-    return StoredRing(Ring(slots, applied), written)
+    return StoredRing(Ring(slots, applied), written, partition)
 
 
 def slot_values(topic: str, id: str, slot: int, one: Snapshot, time: int) -> Sequence[object]:
@@ -54,6 +55,6 @@ def purge_writes(tables: CassandraTables, topic: str, purged: Mapping[str, int])
     """
     ids = list(purged)
     for id, rows in zip(ids, tables.requests.all(tables.bound("ring", id, topic) for id in ids), strict=True):
-        ring, written = stored_ring(rows)
+        ring, written, _ = stored_ring(rows)
         if slots := purged_slots(ring.slots, purged[id]):
             yield tables.requests.batch([tables.bound("delete_snapshot", written[slot], id, topic, slot) for slot in slots])

@@ -12,6 +12,7 @@ from headwater.journal.base_copy import restore_base, restore_rings
 from headwater.journal.change import Pointer
 from headwater.journal.control import PartitionControl
 from headwater.journal.copies import open_copy
+from headwater.journal.counts import noted_counts
 from headwater.journal.discovery import Holds, JournalTopic
 from headwater.journal.replication_task import PartitionOutcome, PartitionProblem, PartitionTask, gap, problem_of
 from headwater.journal.status import PartitionStatus
@@ -93,7 +94,7 @@ class CopiedPartition:
                 if isinstance(copy, PartitionStore):
                     restore_base(bases, log, self._topic, copy)
                 elif isinstance(copy, RingStore):
-                    restore_rings(bases, log, self._topic, copy)
+                    restore_rings(bases, log, self._topic, copy, noted_counts(store, self._topic))
             else:
                 copy.clear()
             decision = f"{self.generation}/{self._control.remade}"

@@ -30,7 +30,7 @@ def apply_to(copy: CopyStore, folded: Folded, counts: tuple[int, ...] = ()) -> b
     """Apply the change of a fold to a copy of its kind. `counts`: of partitions that the topic has had, where it grew."""
     if isinstance(folded, FoldedSnapshots):
         assert isinstance(copy, RingStore)
-        return copy.apply(folded.change)
+        return copy.apply(msgspec.structs.replace(folded.change, counts=counts) if len(counts) > 1 else folded.change)
     assert isinstance(copy, PartitionStore)
     change = msgspec.structs.replace(folded.change, counts=counts) if len(counts) > 1 else folded.change
     return copy.apply(change, folded.tally)

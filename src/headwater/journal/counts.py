@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.journal.discovery import JournalTopic
+from headwater.journal.discovery import JournalTopic, generation_of_journals
 from headwater.journal.store import JournalStore
 
 
@@ -18,14 +18,17 @@ class PartitionCounts(msgspec.Struct, frozen=True):
 
 
 def partition_counts(store: JournalStore, topic: JournalTopic) -> tuple[int, ...]:
-    """The numbers of partitions that a topic has had, older ones first; its present one is the last."""
-    seen = _seen(store, topic)
+    """The numbers of partitions that a topic has had, older ones first; its present one is the last. Of a topic of snapshots: those of its
+    journals' topic that were noted."""
+    seen = noted_counts(store, topic)
+    if topic.holds == "snapshots":
+        return seen
     return seen if seen and seen[-1] == topic.partitions else (*seen, topic.partitions)
 
 
 def note_count(store: JournalStore, topic: JournalTopic) -> bool:
     """Keep the present number of partitions; whether it is new."""
-    seen = _seen(store, topic)
+    seen = noted_counts(store, topic)
     if topic.partitions in seen:
         return False
     noted = PartitionCounts(topic.generation, (*seen, topic.partitions))
@@ -33,12 +36,13 @@ def note_count(store: JournalStore, topic: JournalTopic) -> bool:
     return True
 
 
-def _seen(store: JournalStore, topic: JournalTopic) -> tuple[int, ...]:
-    text = store.setting(_setting(topic.name))
+def noted_counts(store: JournalStore, topic: JournalTopic) -> tuple[int, ...]:
+    """The numbers of partitions that were seen of a topic, or of the journals' topic of one of snapshots."""
+    text = store.setting(_setting(topic.journals))
     if text is None:
         return ()
     noted = msgspec.json.decode(text, type=PartitionCounts)
-    return noted.counts if noted.generation == topic.generation else ()
+    return noted.counts if noted.generation == generation_of_journals(topic.generation) else ()
 
 
 def _setting(topic: str) -> str:

@@ -51,13 +51,20 @@ journals with a record at or behind that offset. Errors: `BadBounds` where too m
 
 
 def expire_journals(
-    log: Log, store: JournalStore, topic: JournalTopic, *, today: date, dry_run: bool = False, purge: PurgeAppender | None = None
+    log: Log,
+    store: JournalStore,
+    topic: JournalTopic,
+    *,
+    today: date,
+    dry_run: bool = False,
+    purge: PurgeAppender | None = None,
+    done: set[int] | None = None,
 ) -> list[ExpiredJournal]:
     """Purge the journals of a topic that have expired by `today`; return them, by partition and id.
 
     `purge`: for a Kafka topic with an owner, which alone may append; without it such a partition is `NotOwner`. The other partitions are
-    done before that is raised. On a Kafka topic with other
-    writers no guard is possible: a record that comes in the moment of the Purge is purged with the rest. Errors: `UnreadableRecord` where
+    done before that is raised. `done`: partitions that are left out; those that are done come in. On a Kafka topic with other writers no
+    guard is possible: a record that comes in the moment of the Purge is purged with the rest. Errors: `UnreadableRecord` where
     the tail cannot be read; those of the log and the store.
     """
     control = ControlLog(log, topic.name)
@@ -65,17 +72,19 @@ def expire_journals(
     found: list[ExpiredJournal] = []
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
     others: NotOwner | None = None
-    for partition in range(topic.partitions):
+    finished = set[int]() if done is None else done
+    for partition in sorted(set(range(topic.partitions)) - finished):
         looked = _ExpiringPartition(log, topic, partition, control.partition(topic.generation, partition).quarantined)
         looked.gather(store, today, counts)
         try:
-            due, done = looked.purge(today, None if dry_run else purge or looked.append)
+            due, purged = looked.purge(today, None if dry_run else purge or looked.append)
         except NotOwner as error:
             others = others or error
             continue
+        finished.add(partition)
         found += [
             ExpiredJournal(
-                topic=topic.name, partition=partition, id=id, expire_on=head.expire_on or today, seq_nr=head.seq_nr, purged=id in done
+                topic=topic.name, partition=partition, id=id, expire_on=head.expire_on or today, seq_nr=head.seq_nr, purged=id in purged
             )
             for id, head in sorted(due.items())
         ]

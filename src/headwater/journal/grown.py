@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from headwater.journal.change import EventRow
 from headwater.journal.head import EMPTY, Expiry, FirstAppend, Head, HeadFold, applied
@@ -20,27 +21,45 @@ from headwater.journal.read import JournalRead, OpenRows
 from headwater.journal.store import PartitionView
 
 
+class GrownHead(NamedTuple):
+    """The head of a journal with several places. `first`: the first place that counts, as a Purge ends what lies in those before it. `end`:
+    the offset of the newest place below which records count in it."""
+
+    head: Head | None
+    first: int
+    end: int
+
+
 class GrownJournal:
     """One journal with several places, older ones first. Blocking. Errors: those of `JournalPartition`."""
 
     def __init__(self, partitions: Sequence[JournalPartition], id: str) -> None:
         self._partitions, self._id = partitions, id
 
+    @property
+    def newest(self) -> JournalPartition:
+        """The place where its records are appended now."""
+        return self._partitions[-1]
+
     def head(self, end: int | None) -> Head | None:
         """The head. `end`: the offset of the newest place below which records count; None: what the stores alone say."""
-        return self._joined(end)[0]
+        return self.joined(end).head
 
-    def _joined(self, end: int | None) -> tuple[Head | None, int]:
-        """The head, and the first place that counts: a Purge ends what lies in those before it."""
+    def joined(self, end: int | None) -> GrownHead:
+        """As `head`, with what counts in it."""
         head: Head | None = None
         first = 0
+        known = end or 0
         for place, partition in enumerate(self._partitions):
             newest = place == len(self._partitions) - 1
             until = None if end is None else end if newest else partition.end()
             if not place:
                 head = partition.joined(self._id, until).head
                 continue
-            fold = partition.viewed(lambda view, partition=partition, until=until: self._fold(view, partition, until))  # type: ignore[misc]
+            fold, known = partition.viewed(
+                lambda view, partition=partition, until=until: self._fold(view, partition, until),  # type: ignore[misc]
+                log_instead=until is not None,
+            )
             if fold.purged >= 0:
                 first = place
             head = applied(
@@ -50,15 +69,15 @@ class GrownJournal:
                 generation=partition.topic.generation,
                 segment_size=partition.settings.segment_size,
             )
-        return head, first
+        return GrownHead(head, first, known)
 
-    def _fold(self, view: PartitionView | None, partition: JournalPartition, end: int | None) -> HeadFold:
-        """What all records of a newer place say."""
+    def _fold(self, view: PartitionView | None, partition: JournalPartition, end: int | None) -> tuple[HeadFold, int]:
+        """What all records of a newer place say, and the offset below which they count."""
         joined = partition.join(view, self._id, end)
         copied = EMPTY if view is None else view.moved(self._id)
         if copied.offset < 0 and joined.stored is not None:
             copied = _fold_of(joined.stored)  # copied before the growth was noticed
-        return copied.then(joined.fold)
+        return copied.then(joined.fold), max(end or 0, joined.pointer.offset + 1, joined.pointer.begun)
 
     def last_number(self, end: int) -> int:
         """The last number below an offset of the newest place; 0: there is no such journal."""
@@ -71,7 +90,7 @@ class GrownJournal:
 
     def rows(self, start: int, stop: int | None, end: int | None) -> Iterator[EventRow]:
         """The events by number, one for each number."""
-        head, first = self._joined(end)
+        head, first, _ = self.joined(end)
         if head is None:
             return
         start = max(start, head.deleted + 1)

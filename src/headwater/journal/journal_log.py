@@ -41,6 +41,9 @@ class JournalLog(Protocol):
     def last_number(self, id: str, end: int) -> int:
         """The last number of a journal below an offset; 0: there is no such journal. Errors: of the log and the store."""
 
+    def near(self, end: int) -> bool:
+        """Whether a look-up below an offset reads only memory and open files of this machine, so that a commit may wait for it."""
+
     def expired(self, id: str, today: date, end: int) -> bool:
         """Whether a journal, as of an offset, has expired by a day. Errors: of the log and the store."""
 

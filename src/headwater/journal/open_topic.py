@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
@@ -17,6 +18,7 @@ from headwater.journal.entity_keys import EntityKeys
 from headwater.journal.envelope import is_sealed
 from headwater.journal.expiry import has_expired
 from headwater.journal.grown import GrownJournal, GrownRead, journals_of
+from headwater.journal.grown_snapshots import GrownSnapshots
 from headwater.journal.head import Head
 from headwater.journal.idempotency import KeyIndex
 from headwater.journal.journal_log import ClaimLost
@@ -30,12 +32,15 @@ from headwater.journal.settings import JournalSettings
 from headwater.journal.snapshot_partition import SnapshotPartition
 from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.store import JournalStore
+from headwater.journal.store_reach import StoreReach
 from headwater.journal.topic_cipher import TopicCipher
 from headwater.journal.topics import PART, Writers
+from headwater.journal.whole import WholeJournals
 from headwater.log import Guard, Log
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Record, Topic
 
+_PATIENCE = 2.0  # seconds that the first append waits for the store to say how far it has copied
 _MOST_PLACES = 200_000  # ids whose partition is remembered: hashing one costs more than a whole look-up
 
 
@@ -67,6 +72,22 @@ class _PartitionLog:
         return bool(rows) and is_sealed(rows[0].payload)
 
 
+class EndCheck:
+    """Compares the end of a partition with its copy, in a thread of its own. `error`: what that has found, once `ended` is set."""
+
+    def __init__(self, partition: JournalPartition) -> None:
+        self._partition, self.ended = partition, threading.Event()
+        self.error: Exception | None = None
+        threading.Thread(target=self._run, name="headwater-journal-end", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._partition.check_end()
+        except Exception as error:
+            self.error = error
+        self.ended.set()
+
+
 class PlainJournalLog(_PartitionLog):
     """The log of a partition that needs no claim: on this machine, or shared with others on Kafka."""
 
@@ -76,8 +97,9 @@ class PlainJournalLog(_PartitionLog):
     def __init__(self, partition: JournalPartition, *, exact: bool, part: str) -> None:
         self._partition, self.exact, self._part = partition, exact, part
         self.generation = partition.topic.generation
-        self.read, self.last_number = partition.read, partition.last_number
-        self._checked = False
+        self.read, self.last_number, self.near = partition.read, partition.last_number, partition.near
+        self._checked = self._waited = False
+        self._end_check: EndCheck | None = None
 
     def prepare(self) -> bool:
         """Nothing is to be owned."""
@@ -98,14 +120,15 @@ class PlainJournalLog(_PartitionLog):
 
     def _check(self) -> None:
         """Once, before the first record: events that bring their numbers ask no store, and would be taken for copied ones. A store that
-        cannot be asked keeps nobody from appending."""
-        try:
-            self._partition.check_end()
-        except Differs:
-            raise
-        except HeadwaterError:
+        cannot be asked keeps nobody from appending: it is waited for once, and asked again beside later appends."""
+        check = self._end_check = self._end_check or EndCheck(self._partition)
+        if not check.ended.wait(0 if self._waited else _PATIENCE):
+            self._waited = True
             return
-        self._checked = True
+        self._end_check, self._waited = None, True
+        if isinstance(check.error, Differs):
+            raise check.error
+        self._checked = check.error is None
 
 
 class OwnedJournalLog(_PartitionLog):
@@ -116,7 +139,7 @@ class OwnedJournalLog(_PartitionLog):
     def __init__(self, partition: JournalPartition, own: Own) -> None:
         self._partition, self._own = partition, own
         self.generation = partition.topic.generation
-        self.end, self.read, self.last_number = partition.end, partition.read, partition.last_number
+        self.end, self.read, self.last_number, self.near = partition.end, partition.read, partition.last_number, partition.near
         self._owned: OwnedPartition | None = None
         self._unknown = False
         self.epoch = 0
@@ -183,8 +206,9 @@ class OpenTopic:
         self.cipher = TopicCipher(log, topic, keys, clock=clock, exact=writers == "owner")
         """The topic's encryption."""
         self.log, self.topic, self.writers, self._clock, self.by = log, topic, writers, clock, by
+        reach = StoreReach(clock)
         self.partitions = [
-            JournalPartition(log, store, topic, number, settings=settings, quick=quick) for number in range(topic.partitions)
+            JournalPartition(log, store, topic, number, settings=settings, quick=quick, reach=reach) for number in range(topic.partitions)
         ]
         self._store = store
         self._snapshots: list[SnapshotPartition | None] = [None] * topic.partitions
@@ -242,14 +266,19 @@ class OpenTopic:
         """The partition of a journal. Errors: `BadInput` for what is no id."""
         return self.partitions[self.place(id)]
 
-    def snapshots(self, id: str) -> SnapshotPartition:
-        """The snapshots of a journal's partition. Errors: `BadInput` for what is no id."""
-        number = self.place(id)
+    def snapshots(self, id: str) -> SnapshotPartition | GrownSnapshots:
+        """Where the snapshots of a journal lie. Blocking. Errors: `BadInput` for what is no id; those of `journal`."""
+        places = (self.place(id),) if self.journal(id) is None else self.places(id)
+        found = [self.snapshots_of(number) for number in places]
+        return found[0] if len(found) == 1 else GrownSnapshots(found)
+
+    def snapshots_of(self, number: int) -> SnapshotPartition:
+        """The snapshots of one partition."""
         found = self._snapshots[number]
         if found is None:
-            partition = self.partitions[number]
-            sealing = SnapshotSealing(self.cipher, partition)
-            found = self._snapshots[number] = SnapshotPartition(self.log, self._store, self.topic, partition, sealing=sealing)
+            journals = WholeJournals(self.partitions[number], self.journal)
+            sealing = SnapshotSealing(self.cipher, journals)
+            found = self._snapshots[number] = SnapshotPartition(self.log, self._store, self.topic, journals, sealing=sealing)
         return found
 
     def writer(self, id: str) -> PartitionWriter:

@@ -9,20 +9,23 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from headwater.core.errors import Conflict, Differs, LogGap, OffsetGone, UnreadableRecord
-from headwater.journal.action import Append
+from headwater.core.errors import Closed, Conflict, Differs, LogGap, OffsetGone, Unavailable, UnreadableRecord
+from headwater.journal.action import ActionRecord, Append
 from headwater.journal.actions import TailActions
 from headwater.journal.append_rows import append_rows
 from headwater.journal.cache import CacheLimits, HeadCache
 from headwater.journal.change import EventRow, Pointer
 from headwater.journal.claims import epochs_from, has_claims
+from headwater.journal.event import EventRecord
 from headwater.journal.event_bodies import expire_after_of
 from headwater.journal.head import EMPTY, Expiry, Head, HeadFold, applied
 from headwater.journal.merge import DuplicateCount
 from headwater.journal.names import key_of
 from headwater.journal.quarantined import QuarantinedRecords
 from headwater.journal.settings import JournalSettings
+from headwater.journal.short_read import add_tail, highest
 from headwater.journal.store import JournalStore, PartitionStore, PartitionView
+from headwater.journal.store_reach import StoreReach
 from headwater.journal.unreadable import at_offset, unreadable
 from headwater.journal.wire import read_record
 from headwater.log import Log
@@ -37,6 +40,8 @@ _SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups
 _FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
+LOG_ALONE: AbstractContextManager[None] = nullcontext()
+"""The view of a store that does not answer, while the log holds everything."""
 _NO_ACTIONS = TailActions()
 
 
@@ -51,7 +56,8 @@ class Joined(NamedTuple):
 
 
 class JournalPartition:
-    """Reads of one partition. Blocking, and safe for several threads.
+    """Reads of one partition. Blocking, and safe for several threads. A log that holds everything stands in for a store that does not
+    answer.
 
     Errors of every read: `LogGap` where the log begins behind the pointer + 1; `UnreadableRecord` for a journal with a record that cannot
     be decoded; those of the log and the store, such as `Differs` for a store with the copy of another topic of this name.
@@ -67,15 +73,16 @@ class JournalPartition:
         settings: JournalSettings,
         limits: CacheLimits | None = None,
         quick: bool = False,
+        reach: StoreReach | None = None,
     ) -> None:
-        """`quick`: the log and the store are files of this machine."""
-        self.quick = quick
+        """`quick`: the log and the store are files of this machine. `reach`: what is known of the store, shared by partitions."""
+        self.quick, self.reach = quick, reach or StoreReach()
         self.log, self._store, self.topic, self.number, self.settings = log, store, topic, number, settings
         self._limits, self._claimed = limits, has_claims(log, topic)
         self._copy: PartitionStore | None = None
         self._cache: HeadCache | None = None
         self.quarantined = QuarantinedRecords(log, topic.name, topic.generation, number)
-        self._copied: int | None = None  # the end of what the store was seen to hold, by a read that needed no cache
+        self._copied: int | None = None  # the end of what the store was seen to hold
         self.duplicates = DuplicateCount()
 
     # -- the log ----------------------------------------------------------------------------------------------
@@ -94,16 +101,21 @@ class JournalPartition:
 
     def records(self, offsets: Sequence[int]) -> list[Record]:
         """The records at these offsets. Errors: `OffsetGone` where one is not there any more."""
-        cache = self._cache
-        found = [None if cache is None else cache.record(offset) for offset in offsets]
-        missing = [index for index, record in enumerate(found) if record is None]
-        if missing:
-            read = self.log.read_at(self.topic.name, self.number, [offsets[index] for index in missing])
-            for index, record in zip(missing, read, strict=True):
-                found[index] = record
+        found = self.log.read_at(self.topic.name, self.number, offsets)
         if None in found:
             raise OffsetGone(f"{self.topic.name}/{self.number} no longer holds offset {offsets[found.index(None)]}.", hint="Read again.")
         return [record for record in found if record is not None]
+
+    def appends(self, offsets: Sequence[int]) -> list[ActionRecord | None]:
+        """The Appends at these offsets; None for a record that is none. Errors: `OffsetGone`; `UnreadableRecord`."""
+        cache = self._cache
+        found = [None if cache is None else cache.append(offset) for offset in offsets]
+        missing = [index for index, record in enumerate(found) if record is None]
+        if missing:
+            for index, record in zip(missing, self.records([offsets[index] for index in missing]), strict=True):
+                action = read_record(record)
+                found[index] = action if action is not None and action.value is not None else None
+        return found
 
     # -- the store --------------------------------------------------------------------------------------------
 
@@ -113,26 +125,52 @@ class JournalPartition:
             self._copy = self._store().partition(self.topic.name, self.number, self.topic.generation, create=False)
         return self._copy
 
-    def view(self) -> AbstractContextManager[PartitionView | None]:
-        """The copy at one moment, as a block; None where there is none."""
+    def view(self, *, log_instead: bool = False) -> AbstractContextManager[PartitionView | None]:
+        """The copy at one moment, as a block; None where there is none. `log_instead`: also None while the store does not answer, where the
+        log holds everything."""
+        if log_instead and self.reach.away() and self.bounds().start == 0:
+            return LOG_ALONE
         copy = self.copy()
         return nullcontext() if copy is None else _ViewBlock(self, copy.view())
 
-    def viewed(self, call: Callable[[PartitionView | None], T]) -> T:
-        """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer."""
-        for _ in range(AGAIN):
+    def viewed(self, call: Callable[[PartitionView | None], T], *, log_instead: bool = False) -> T:
+        """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer.
+        `log_instead`: as of `view`."""
+        for left in range(AGAIN, -1, -1):
+            block: AbstractContextManager[PartitionView | None] | None = None
             try:
-                with self.view() as view:
-                    return call(view)
+                with (block := self.view(log_instead=log_instead)) as view:
+                    found = call(view)
+                if block is not LOG_ALONE:
+                    self.reach.found()
+                return found
             except (OffsetGone, Conflict):
-                continue
-        with self.view() as view:
-            return call(view)
+                if not left:
+                    raise
+            except Unavailable as error:
+                if not log_instead or block is LOG_ALONE or not left or not self.stands_in(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def stands_in(self, error: Unavailable) -> bool:
+        """Take over that the store did not answer; whether the log holds everything, so that the next view does without the store."""
+        if isinstance(error, Closed):
+            return False
+        if start := self.bounds().start:
+            error.hint = f"{error.hint} The log begins at offset {start}: it cannot stand in for the store.".strip()
+            return False
+        self.reach.lost()
+        return True
 
     def pointer(self) -> Pointer:
         """How far the partition is copied."""
         copy = self.copy()
         return NOTHING_COPIED if copy is None else copy.pointer()
+
+    def near(self, end: int) -> bool:
+        """Whether a look-up below an offset reads only memory and open files of this machine, and hardly more of the log."""
+        known = self._copied if self._cache is None else self._cache.end
+        return self.quick and known is not None and end - known <= _STEP
 
     def warm_end(self) -> int | None:
         """The durable end where a small read finds everything in memory or in an open file of this machine, so that an event loop may do
@@ -143,6 +181,32 @@ class JournalPartition:
         end = self.log.known_end(self.topic.name, self.number)
         return end if end is not None and end - known <= _NEAR else None
 
+    def short_read(self, id: str, start: int, stop: int) -> list[EventRecord] | None:
+        """All events of a journal from `start` to `stop`, where an event loop may read them with one statement and from memory: the copy is
+        a file of this machine that has its first ones, and what it lacks are a few Appends that the cache keeps. None elsewhere."""
+        copy, known = self._copy if self.quick else None, self._copied
+        end = None if copy is None else self.log.known_end(self.topic.name, self.number)
+        if copy is None or end is None or known is None or end < known:
+            return None
+        cache = self._cache
+        if end == known:
+            events = copy.short_read(id, start, stop, known - 1)
+            if cache is not None and events is not None:
+                cache.counts.ahead += 1
+            return events
+        if cache is None or end - cache.end > _NEAR:
+            return None
+        if cache.end < end:
+            self._cached(Pointer(known - 1), end)
+        appends = cache.short_tail(key_of(id), known, end)
+        if appends is None:
+            return None
+        events = copy.short_read(id, start, stop, known - 1, above=highest(appends))
+        if events and appends and not add_tail(events, appends, stop, self.number):
+            return None
+        cache.counts.hit += events is not None
+        return events
+
     # -- both -------------------------------------------------------------------------------------------------
 
     def last_number(self, id: str, end: int) -> int:
@@ -152,11 +216,12 @@ class JournalPartition:
 
     def joined(self, id: str, end: int | None) -> Joined:
         """A journal below an offset; None: what the store alone says."""
-        return self.viewed(lambda view: self.join(view, id, end))
+        return self.viewed(lambda view: self.join(view, id, end), log_instead=end is not None)
 
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
         """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""
         pointer, stored = (NOTHING_COPIED, None) if view is None else (view.pointer, view.head(id))
+        self._copied = pointer.offset + 1
         if end is not None:
             end = max(end, pointer.begun)  # an unfinished change may have removed what records up to there delete
         if end is None or pointer.offset + 1 >= end:
@@ -164,7 +229,6 @@ class JournalPartition:
                 self.check_end(pointer)
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
-            self._copied = pointer.offset + 1
             return Joined(stored, stored, EMPTY, _NO_ACTIONS, pointer)
         actions = self._actions(key_of(id), pointer, end).without(self.quarantined.offsets())
         if actions.unreadable() is not None:
@@ -183,8 +247,7 @@ class JournalPartition:
         newest = joined.actions.newest_append()
         if newest is None or joined.head is None or joined.fold.first is None:
             return joined.head
-        first, last = self.records([joined.fold.first.offset, newest])
-        action, started = read_record(last), read_record(first)
+        started, action = self.appends([joined.fold.first.offset, newest])
         if action is None or started is None or action.value is None:
             return joined.head
         expiry = Expiry(expire_after_of(action.action.payload_type, action.value), action.timestamp)  # type: ignore[union-attr]
@@ -284,7 +347,8 @@ class JournalPartition:
 
     def _scanned(self, key: bytes, start: int, end: int, epoch: int) -> TailActions:
         """The actions of a journal in [start, end), found in the log."""
-        return self.scan_actions([key], start, end, epoch).get(key) or TailActions()
+        found = self.scan_actions([key], start, end, epoch).get(key)
+        return TailActions() if found is None else found
 
     def scan_actions(self, keys: Collection[bytes], start: int, end: int, epoch: int) -> dict[bytes, TailActions]:
         """The actions in [start, end) of journals, by their keys, found in the log in one go. `epoch`: of the partition at `start`."""
@@ -351,14 +415,18 @@ class _ViewBlock(AbstractContextManager[PartitionView | None]):
 
 def event_rows(record: Record, partition: int) -> list[EventRow]:
     """The events of an Append's record, by number. Errors: `UnreadableRecord`."""
-    found = read_record(record)
-    if found is None or found.value is None:
+    return rows_of(read_record(record), partition)
+
+
+def rows_of(append: ActionRecord | None, partition: int) -> list[EventRow]:
+    """The events of an Append, by number. Errors: `UnreadableRecord`."""
+    if append is None or append.value is None:
         return []
-    assert isinstance(found.action, Append)
+    assert isinstance(append.action, Append)
     try:
-        rows, _ = append_rows(found.action, found.value, partition, found.offset, found.timestamp, found.headers)
+        rows, _ = append_rows(append.action, append.value, partition, append.offset, append.timestamp, append.headers)
     except UnreadableRecord as error:
-        raise at_offset(error, found.offset) from error
+        raise at_offset(error, append.offset) from error
     if len(rows) > 1:
         rows.sort(key=lambda row: row.seq_nr)
     return rows

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain, islice, pairwise
 
-from headwater.core.errors import Conflict, Erased, OffsetGone
+from headwater.core.errors import Conflict, Erased, OffsetGone, Unavailable
 from headwater.journal.actions import AppendPlace
 from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import Head, read_range, with_rows_up_to
 from headwater.journal.merge import distinct, each_once, merged
-from headwater.journal.partition import AGAIN, Joined, JournalPartition, event_rows
+from headwater.journal.partition import AGAIN, LOG_ALONE, Joined, JournalPartition, rows_of
 from headwater.journal.store import PartitionView
 
 PAGE = 1000
@@ -105,8 +106,19 @@ class JournalRead:
         return []
 
     def _from_both(self, most: int) -> list[EventRow]:
+        partition, log_instead = self._partition, self._end is not None
+        block: AbstractContextManager[PartitionView | None] | None = None
+        try:
+            block = partition.view(log_instead=log_instead)
+            return self._of_view(block, most)
+        except Unavailable as error:
+            if not log_instead or block is LOG_ALONE or not partition.stands_in(error):
+                raise
+        return self._of_view(partition.view(log_instead=True), most)
+
+    def _of_view(self, block: AbstractContextManager[PartitionView | None], most: int) -> list[EventRow]:
         partition = self._partition
-        with partition.view() as view:
+        with block as view:
             joined = partition.join(view, self._id, self._end)
             head = joined.head
             if not self._same_life(joined):
@@ -199,8 +211,8 @@ class JournalRead:
         start, stop, partition = self._next, self._last, self._partition
         for at in range(0, len(appends), _FETCHED):
             places = appends[at : at + _FETCHED]
-            for place, record in zip(places, partition.records([place.offset for place in places]), strict=True):
-                rows = event_rows(record, partition.number)
+            for place, append in zip(places, partition.appends([place.offset for place in places]), strict=True):
+                rows = rows_of(append, partition.number)
                 if rows and not self._scattered and (rows[0].seq_nr < place.first or rows[-1].seq_nr > place.last):
                     raise _Scattered
                 for row in rows:

@@ -16,6 +16,7 @@ from headwater.core.errors import Conflict, HeadwaterError, LogGap, OffsetGone, 
 from headwater.journal.change import Pointer
 from headwater.journal.claims import has_claims
 from headwater.journal.copies import Folded, apply_to, fold_records, fold_scanned, open_copy
+from headwater.journal.counts import noted_counts
 from headwater.journal.discovery import Holds, JournalTopic
 from headwater.journal.names import SNAPSHOTS
 from headwater.journal.range_fold import FoldedRange
@@ -91,7 +92,7 @@ def copy_partition(
 
     `stopped` is asked between two changes.
     """
-    copying = _Copying(log, task, records, max_bytes)
+    copying = _Copying(log, task, records, max_bytes, counts=lambda: noted_counts(store, task.of))
     problem = None
     try:
         found = open_copy(store, task.of, task.partition)
@@ -126,8 +127,10 @@ def problem_of(error: HeadwaterError) -> PartitionProblem:
 class _Copying:
     """One call of `copy_partition`: how far it has come."""
 
-    def __init__(self, log: Log, task: PartitionTask, records: int, max_bytes: int) -> None:
-        self._log, self._task, self._records, self._bytes = log, task, records, max_bytes
+    def __init__(
+        self, log: Log, task: PartitionTask, records: int, max_bytes: int, *, counts: Callable[[], tuple[int, ...]] = lambda: ()
+    ) -> None:
+        self._log, self._task, self._records, self._bytes, self._noted = log, task, records, max_bytes, counts
         self.pointer, self.known, self._rows = Pointer(-1), False, _FIRST_ROWS
         self.copied = self.journals = self.timestamp = self.bytes = 0
         self.tally = CopyTally()
@@ -158,7 +161,7 @@ class _Copying:
             raise gap(task.topic, task.partition, start, self._log.bounds(task.topic, task.partition).start) from error
         change = folded.change
         if change.end > change.start:
-            if not apply_to(store, folded, task.counts):
+            if not apply_to(store, folded, self._counts() if change.journals else task.counts):
                 return False
             if isinstance(folded, FoldedRange):
                 self.tally.add(folded.tally)
@@ -170,6 +173,12 @@ class _Copying:
         if folded.poison is not None:
             raise folded.poison
         return True
+
+    def _counts(self) -> tuple[int, ...]:
+        """The numbers of partitions that the topic has had. Who appends notes a new one before its first record, and the task may have been
+        planned before that."""
+        given = self._task.counts
+        return given if self._log.engine == "embedded" else max(given, self._noted(), key=len)
 
     def _fold(self, start: int, end: int, max_bytes: int | None = None) -> Folded:
         """Fold [start, end), or the beginning of it that is no larger than `max_bytes`; None: all of it."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from headwater.journal.head import Head
-from headwater.journal.snapshot import Snapshot, life_ended
+from headwater.journal.snapshot import Copied, Snapshot, life_ended
 from headwater.journal.store import RingView
 
 
@@ -20,16 +19,16 @@ def pages_of_ids(view: RingView) -> Iterator[Sequence[str]]:
 
 
 def living_rings(
-    view: RingView, ids: Sequence[str], pointer: int, head: Callable[[str], Head | None]
+    view: RingView, ids: Sequence[str], pointer: int, copied: Callable[[str], Copied]
 ) -> Iterator[tuple[str, Mapping[int, Snapshot]]]:
     """Of these journals: the slots of their rings, with payloads, without snapshots whose life has ended at `pointer`.
 
-    `pointer`: of the journals' copy beside which they come to lie; `head` looks a journal up there.
+    `pointer`: of the journals' copy beside which they come to lie; `copied` looks a journal up there.
     """
     for id in ids:
         slots = view.ring(id).slots
         ends = any(one.at <= pointer + 1 for one in slots.values())
-        stored = head(id) if ends else None
+        stored = copied(id) if ends else None
         kept = {slot: one for slot, one in slots.items() if not (ends and life_ended(one, pointer, stored))}
         if kept:
             yield id, {slot: msgspec.structs.replace(one, payload=view.payload(id, slot, one)) for slot, one in kept.items()}

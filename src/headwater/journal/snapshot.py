@@ -19,7 +19,7 @@ import msgspec
 
 from headwater.core.errors import BadBounds, BadInput
 from headwater.journal.event import MAX_SEQ_NR, Payload, PayloadKind, check_seq_nr
-from headwater.journal.head import Head
+from headwater.journal.head import Head, HeadFold
 
 SLOTS = 10
 
@@ -134,17 +134,24 @@ def _slot(slots: Mapping[int, Snapshot], seq_nr: int) -> int:
     return min(slots, key=lambda slot: slots[slot].age)
 
 
-def life_ended(action: SnapshotAction, pointer: int, head: Head | None) -> bool:
+Copied = Head | HeadFold | None
+"""What the store of the journals knows of one: its head, or None where it has none. Of a journal that has an older place in another
+partition (`headwater.journal.grown`) it is the fold of the records that lie here: its life may have begun there."""
+
+
+def life_ended(action: SnapshotAction, pointer: int, copied: Copied) -> bool:
     """Whether the store of the journals knows, at its pointer, that the life of an action has ended."""
-    return action.at <= pointer + 1 and (head is None or head.record_id != action.record_id)
+    if isinstance(copied, HeadFold):
+        return action.at <= copied.purged
+    return action.at <= pointer + 1 and (copied is None or copied.record_id != action.record_id)
 
 
-def living(actions: Iterable[SnapshotAction], pointer: int, head: Callable[[], Head | None]) -> list[SnapshotAction]:
-    """The actions whose life has not ended at the pointer of the journals' copy. `head`: looks it up, where that is needed."""
+def living(actions: Iterable[SnapshotAction], pointer: int, copied: Callable[[], Copied]) -> list[SnapshotAction]:
+    """The actions whose life has not ended at the pointer of the journals' copy. `copied`: looks the journal up, where that is needed."""
     found = list(actions)
     if not any(action.at <= pointer + 1 for action in found):
         return found
-    stored = head()
+    stored = copied()
     return [action for action in found if not life_ended(action, pointer, stored)]
 
 

@@ -34,6 +34,7 @@ class SnapshotsChange(RangeChange, frozen=True, gc=False):
     journals: tuple[SnapshotsChanged, ...] = ()
     timestamp: int = 0  # of the newest record, milliseconds
     epoch: int = 0  # snapshots need no claims: every record counts
+    counts: tuple[int, ...] = ()  # of partitions that the topic of journals has had, older ones first, where it grew
 
 
 class FoldedSnapshots(msgspec.Struct, frozen=True):

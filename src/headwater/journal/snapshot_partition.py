@@ -9,20 +9,31 @@ from typing import TypeVar
 
 import msgspec
 
-from headwater.core.errors import Conflict, Differs, HeadwaterError, LogGap, OffsetGone, UnknownTopic, UnreadableRecord, Unsupported
+from headwater.core.errors import (
+    Closed,
+    Conflict,
+    Differs,
+    HeadwaterError,
+    LogGap,
+    OffsetGone,
+    Unavailable,
+    UnknownTopic,
+    UnreadableRecord,
+    Unsupported,
+)
 from headwater.journal.change import Pointer
 from headwater.journal.control import ControlLog
 from headwater.journal.discovery import JournalTopic, generation_of_journals, snapshot_generation, snapshots_of
 from headwater.journal.event import Payload
 from headwater.journal.head import Head
 from headwater.journal.names import key_of, snapshot_topic
-from headwater.journal.partition import AGAIN, JournalPartition
-from headwater.journal.read import JournalRead
+from headwater.journal.partition import AGAIN
 from headwater.journal.snapshot import EMPTY_RING, Ring, Snapshot, SnapshotAction, SnapshotCriteria
 from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.snapshot_wire import JournalLife, deletion_record, read_snapshot, save_record
 from headwater.journal.store import JournalStore, RingStore, RingView
 from headwater.journal.topics import PART
+from headwater.journal.whole import WholeJournals
 from headwater.log import Log
 from headwater.log.layout import decode_headers
 from headwater.log.record import Record, Topic
@@ -48,12 +59,12 @@ class SnapshotPartition:
     """
 
     def __init__(
-        self, log: Log, store: Callable[[], JournalStore], topic: Topic, partition: JournalPartition, *, sealing: SnapshotSealing
+        self, log: Log, store: Callable[[], JournalStore], topic: Topic, journals: WholeJournals, *, sealing: SnapshotSealing
     ) -> None:
-        """`partition`: that of the journals. `sealing`: encrypts what is saved, where the topic is encrypted."""
+        """`journals`: those of the partition. `sealing`: encrypts what is saved, where the topic is encrypted."""
         self._sealing = sealing
-        self._log, self._store, self._journals, self._partition = log, store, topic, partition
-        self.number, self.name = partition.number, snapshot_topic(topic.name)
+        self._log, self._store, self._journals, self._whole = log, store, topic, journals
+        self.number, self.name = journals.partition.number, snapshot_topic(topic.name)
         self._copy: tuple[str, RingStore] | None = None
         self._tail = SnapshotTail()
         self._absent = False  # no snapshot was ever copied, and there is no topic of them
@@ -63,11 +74,8 @@ class SnapshotPartition:
 
     def living(self, id: str) -> LivingJournal | None:
         """A journal now; None: there is none."""
-        joined = self._partition.joined(id, end := self._partition.end())
-        if joined.head is None:
-            return None
-        at = max(end, joined.pointer.offset + 1, joined.pointer.begun)
-        return LivingJournal(joined.head, JournalLife(self._journals.generation, joined.head.record_id, at))
+        head, at = self._whole.head(id)
+        return None if head is None else LivingJournal(head, JournalLife(self._journals.generation, head.record_id, at))
 
     def find(self, id: str, criteria: SnapshotCriteria) -> list[Snapshot]:
         """The snapshots of a journal that match, the newest first, without their payloads."""
@@ -105,15 +113,15 @@ class SnapshotPartition:
 
     # -- writing ----------------------------------------------------------------------------------------------
 
-    def holds(self, id: str, seq_nr: int, offset: int, living: LivingJournal) -> bool:
-        """Whether this life of a journal has its event of a number in the record at an offset."""
-        rows = JournalRead(self._partition, id, start=seq_nr, stop=seq_nr, end=living.life.at).page(1)
-        return [row.offset for row in rows] == [offset]
+    def holds(self, id: str, seq_nr: int, offset: int) -> bool:
+        """Whether a journal has its event of a number in the record at an offset."""
+        row = self._whole.event(id, seq_nr, seq_nr)
+        return row is not None and row.offset == offset
 
     def save(self, id: str, seq_nr: int, payload: Payload, living: LivingJournal, by: tuple[str | None, str | None]) -> int:
         """Write a snapshot down; returns its offset once it is durable. Makes the topic where it is missing. Errors: `TooLarge`;
         `Unsupported` where the journals' topic has grown since; those of `SnapshotSealing.sealed`."""
-        sealed = self._sealing.sealed(id, seq_nr, payload, living.head, living.life.at)
+        sealed = self._sealing.sealed(id, seq_nr, payload, living.head)
         return self._append(save_record(id, seq_nr, sealed, living.life, by))
 
     def delete(self, id: str, criteria: SnapshotCriteria, life: JournalLife, by: tuple[str | None, str | None]) -> int:
@@ -162,11 +170,26 @@ class SnapshotPartition:
             return nothing
         for left in range(AGAIN, -1, -1):
             try:
-                return self._once(topic, call)
+                return self._reached(topic, call)
             except (OffsetGone, Conflict):
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    def _reached(self, topic: JournalTopic, call: Callable[[_SnapshotRead], T]) -> T:
+        """Call with a view, or with the log alone: it stands in for a store that does not answer, where it holds everything."""
+        reach, whole = self._whole.partition.reach, self._log.bounds(self.name, self.number).start == 0
+        if whole and reach.away():
+            return call(_SnapshotRead(self._log, topic, self.number, tail=self._tail, view=None, start=0))
+        try:
+            found = self._once(topic, call)
+        except Unavailable as error:
+            if not whole or isinstance(error, Closed):
+                raise
+            reach.lost()
+            return call(_SnapshotRead(self._log, topic, self.number, tail=self._tail, view=None, start=0))
+        reach.found()
+        return found
 
     def _check_absent(self) -> None:
         """Once, where no topic of snapshots is there. Errors: `Differs` where the store has copied some: an entity whose events are deleted

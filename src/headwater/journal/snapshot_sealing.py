@@ -17,30 +17,28 @@ from headwater.journal.entity_keys import EntityKeys, erased
 from headwater.journal.envelope import EntityCipher, is_sealed, read_envelope
 from headwater.journal.event import Payload
 from headwater.journal.head import Head
-from headwater.journal.partition import JournalPartition
-from headwater.journal.read import JournalRead
 from headwater.journal.snapshot import Snapshot
 from headwater.journal.topic_cipher import TopicCipher
+from headwater.journal.whole import WholeJournals
 
 
 class SnapshotSealing:
     """Blocking; safe for several threads. Errors of every call: those of `TopicCipher.keys`."""
 
-    def __init__(self, cipher: TopicCipher, partition: JournalPartition) -> None:
-        self._cipher, self._partition, self._topic = cipher, partition, cipher.topic.name
+    def __init__(self, cipher: TopicCipher, journals: WholeJournals) -> None:
+        self._cipher, self._journals, self._topic = cipher, journals, cipher.topic.name
         self._guard = threading.Lock()
         self._caught_up = False
 
-    def sealed(self, id: str, seq_nr: int, payload: Payload, head: Head, end: int) -> Payload:
-        """The payload as it is saved: an envelope where the topic is encrypted, whose key is durable. `head`: the journal's, below an
-        offset of its partition.
+    def sealed(self, id: str, seq_nr: int, payload: Payload, head: Head) -> Payload:
+        """The payload as it is saved: an envelope where the topic is encrypted, whose key is durable. `head`: the journal's.
 
         Errors: `Undecryptable` where the journal's key is not in the key store; `Conflict` where it is being erased; `Erased` where it was.
         """
         if self._cipher.name(fresh=True) is None:
             return payload
         with self._guard:
-            return self._entity(id, head, end).seal(payload, seq_nr, "snapshot")
+            return self._entity(id, head).seal(payload, seq_nr, "snapshot")
 
     def opened(self, id: str, snapshot: Snapshot) -> Snapshot:
         """A snapshot with its payload in clear. Errors: `Erased`; `Undecryptable`."""
@@ -51,7 +49,7 @@ class SnapshotSealing:
         opened = self._cipher.opening(id, envelope.key_id).open(envelope, snapshot.seq_nr, "snapshot")
         return msgspec.structs.replace(snapshot, payload=opened, kind=opened.kind)
 
-    def _entity(self, id: str, head: Head, end: int) -> EntityCipher:
+    def _entity(self, id: str, head: Head) -> EntityCipher:
         keys = self._cipher.keys()
         if not self._caught_up:
             self._cipher.catch_up()
@@ -62,7 +60,7 @@ class SnapshotSealing:
             return keys.usable(self._topic, active)
         if any(key.state == "retired" for key in there):
             raise _erasing(id)
-        newest = self._newest(id, head.last, end)
+        newest = self._newest(id, head.last)
         if newest is not None and is_sealed(newest):
             used = read_envelope(newest.data).key_id
             if any(key.key_id == used for key in there):
@@ -73,15 +71,15 @@ class SnapshotSealing:
             )
         return self._made(keys, id, head, {key.key_id for key in there})
 
-    def _newest(self, id: str, last: int, end: int) -> Payload | None:
-        rows = JournalRead(self._partition, id, start=last, end=end).page(1)
-        return rows[0].payload if rows else None
+    def _newest(self, id: str, last: int) -> Payload | None:
+        row = self._journals.event(id, last)
+        return None if row is None else row.payload
 
     def _made(self, keys: EntityKeys, id: str, head: Head, before: set[bytes]) -> EntityCipher:
         """A new key, which no erasure under way has overlooked."""
         made = keys.create(self._topic, [id], self._cipher.name() or USUAL)[id]
         now = keys.store.keys(self._topic, [id]).get(id, [])
-        there = self._partition.joined(id, self._partition.end()).head
+        there, _ = self._journals.head(id)
         if there is None or there.record_id != head.record_id or any(key.state != "active" and key.key_id not in before for key in now):
             # One that is retired by now is the erasure's: it needs it, where it is the only one, to be finished after a crash.
             keys.store.destroy(self._topic, [key for key in now if key.key_id == made.key_id and key.state == "active"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 from headwater.core.errors import Conflict, Differs
@@ -77,10 +77,12 @@ def begin_rings(
     *,
     bases: JournalBases | None,
     taken: bool,
+    counts: Sequence[int] = (),
 ) -> bool:
     """Let a scratch store begin with the snapshots that the log has deleted; whether it does.
 
     They are those of the base; with `taken`, those of the copy where no base has them. Without `bases` it begins with none.
+    `counts`: as of `RingStore.restore`.
     Errors: those of `restore_rings`.
     """
     rings = scratch.snapshots(snapshots.name, partition, snapshots.generation)
@@ -90,13 +92,13 @@ def begin_rings(
     if not start or bases is None:
         return True
     if bases.of_snapshots(log, snapshots, partition) is not None:
-        restore_rings(bases, log, snapshots, rings)
+        restore_rings(bases, log, snapshots, rings, counts)
         return True
     copy = store.snapshots(snapshots.name, partition, snapshots.generation, create=False)
     if not taken or copy is None or copy.pointer().offset + 1 < start:
         return False
     with copy.view() as view:
-        rings.restore(view)
+        rings.restore(view, counts)
     return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -15,12 +15,13 @@ from headwater.journal.apply import check_generation, due
 from headwater.journal.change import Pointer
 from headwater.journal.discovery import generation_of_journals
 from headwater.journal.event import Payload, PayloadKind
-from headwater.journal.head import Head
+from headwater.journal.head import EMPTY
 from headwater.journal.names import SNAPSHOTS
+from headwater.journal.places import moved_here
 from headwater.journal.rings import living_rings, pages_of_ids
-from headwater.journal.snapshot import EMPTY_RING, Ring, Snapshot, living
+from headwater.journal.snapshot import EMPTY_RING, Copied, Ring, Snapshot, living
 from headwater.journal.snapshot_fold import SnapshotsChange
-from headwater.journal.sqlite_partition import ROTTEN, STATEMENTS, head_of_columns
+from headwater.journal.sqlite_partition import ROTTEN, STATEMENTS, fold_of_text, head_of_columns
 from headwater.journal.store import RingStore, RingView
 from headwater.store import Row
 from headwater.store.sqlite.database import Database, SqliteStatements
@@ -52,7 +53,7 @@ class SqliteRingStore(RingStore):
                 return False
             journals = self._journals_pointer(transaction)
             for journal in change.journals:
-                actions = living(journal.actions, journals, partial(self._head, transaction, journal.id))
+                actions = living(journal.actions, journals, partial(self._copied, transaction, change.counts, journals, journal.id))
                 before = self.ring(transaction, journal.id, pointer.offset if pointer else -1)
                 self._write(transaction, journal.id, before, before.then(actions))
             now = self._clock.now_ms()
@@ -75,14 +76,14 @@ class SqliteRingStore(RingStore):
                 transaction.rows(STATEMENTS[name])
             self._insert_pointer(transaction, offset, self._clock.now_ms())
 
-    def restore(self, base: RingView) -> None:
+    def restore(self, base: RingView, counts: Sequence[int] = ()) -> None:
         with self._database.transaction() as transaction:
             self._stored_pointer(transaction)
             for name in ("delete_all_snapshots", "delete_snapshot_pointer"):
                 transaction.rows(STATEMENTS[name])
             journals = self._journals_pointer(transaction)
             for ids in pages_of_ids(base):
-                for id, slots in living_rings(base, ids, journals, partial(self._head, transaction)):
+                for id, slots in living_rings(base, ids, journals, partial(self._copied, transaction, counts, journals)):
                     self._write(transaction, id, EMPTY_RING, Ring(slots))
             self._insert_pointer(transaction, base.pointer.offset, self._clock.now_ms())
 
@@ -114,7 +115,10 @@ class SqliteRingStore(RingStore):
                 )  # fmt: skip
                 transaction.rows(STATEMENTS["put_snapshot"], values)
 
-    def _head(self, transaction: SqliteStatements, id: str) -> Head | None:
+    def _copied(self, transaction: SqliteStatements, counts: Sequence[int], pointer: int, id: str) -> Copied:
+        if moved_here(id.encode(), counts, self.partition):
+            row = None if pointer < 0 else transaction.row(STATEMENTS["moved"], (id,))
+            return EMPTY if row is None else fold_of_text(row[0])
         row = transaction.row(STATEMENTS["head"], (id,))
         return None if row is None else head_of_columns(self.partition, row)
 

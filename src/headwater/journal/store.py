@@ -13,7 +13,7 @@ from typing import Self
 import msgspec
 
 from headwater.journal.change import EventRow, PartitionChange, Pointer
-from headwater.journal.event import Payload
+from headwater.journal.event import EventRecord, Payload
 from headwater.journal.head import EMPTY, Head, HeadFold
 from headwater.journal.snapshot import Ring, Snapshot
 from headwater.journal.snapshot_fold import SnapshotsChange
@@ -141,6 +141,12 @@ class PartitionStore(CopyStore):
     def view(self) -> AbstractContextManager[PartitionView]:
         """The copy at one moment. Errors: `Differs` where it holds records of another generation of the topic."""
 
+    def short_read(self, id: str, start: int, stop: int, pointer: int, above: int = 0) -> list[EventRecord] | None:
+        """The events of a journal from `start` to `stop`, of one moment with this pointer. None where the pointer is another one, where
+        there are none or more than a few, and for all else that `view` is for. `above`: up to there they may be above the head's number.
+        """
+        return None
+
     @abstractmethod
     def apply(self, change: PartitionChange, tally: CopyTally | None = None) -> bool:
         """Apply the change of a range that begins right behind the pointer. False, and nothing is changed, where the pointer is at or
@@ -187,8 +193,9 @@ class RingStore(CopyStore):
         """As `PartitionStore.apply`."""
 
     @abstractmethod
-    def restore(self, base: RingView) -> None:
-        """As `PartitionStore.restore`. Snapshots whose life has ended, as far as the journals' copy knows, are left out."""
+    def restore(self, base: RingView, counts: Sequence[int] = ()) -> None:
+        """As `PartitionStore.restore`. Snapshots whose life has ended, as far as the journals' copy knows, are left out. `counts`: as of
+        `SnapshotsChange`."""
 
 
 class JournalStore(ABC):

@@ -8,6 +8,7 @@ from functools import partial
 
 from headwater.journal.answers import JournalTrail, TrailRecord
 from headwater.journal.grown import GrownJournal
+from headwater.journal.grown_snapshots import GrownSnapshots
 from headwater.journal.head import Head
 from headwater.journal.names import key_of
 from headwater.journal.partition import JournalPartition
@@ -22,7 +23,7 @@ from headwater.log.search import records_with_key
 _SEARCHED = 1_000_000  # records of the log's end that are searched
 
 
-def trail(partitions: Sequence[JournalPartition], snapshots: SnapshotPartition, id: str, limit: int) -> JournalTrail:
+def trail(partitions: Sequence[JournalPartition], snapshots: SnapshotPartition | GrownSnapshots, id: str, limit: int) -> JournalTrail:
     """`partitions`: the places of the journal, older ones first (`headwater.journal.grown`). Errors: those of reads."""
     newest, grown = partitions[-1], GrownJournal(partitions, id) if len(partitions) > 1 else None
     records: deque[TrailRecord] = deque(maxlen=limit)

@@ -39,6 +39,14 @@ class CommitThread(ABC, Generic[Call]):
         Raises nothing. Removes calls by count: replacing the list would lose a concurrent call.
         """
 
+    def _ready(self) -> bool:
+        """In the thread: whether there is something to commit."""
+        return bool(self._queue)
+
+    def _under_way(self) -> bool:
+        """In the thread: whether calls wait for something that is not a commit. Whoever ends it puts something into `_wake`."""
+        return False
+
     def _rouse(self) -> None:
         self._idle = False
         self._wake.put(None)
@@ -58,11 +66,11 @@ class CommitThread(ABC, Generic[Call]):
 
     def _run(self) -> None:
         while True:
-            if self._queue:
+            if self._ready():
                 self._commit()
                 continue
-            if self._stopping:
+            if self._stopping and not self._under_way():
                 return
             self._idle = True
-            if not self._queue:  # check again: a call may have come between the check and the flag
+            if not self._ready():  # check again: a call may have come between the check and the flag
                 self._wake.get()

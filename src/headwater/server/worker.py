@@ -188,7 +188,13 @@ class Worker:
             public = forwarding = Forwarding(app, routes, team=team, backend=backend, max_body=server.max_body)
             self._passing.append(forwarding)
         if hops:
-            public = hopping = OwnerHop(public, app, routes, parts=hops, address=address, max_body=server.max_body)
+            forgets = [(load(part.forgets), backend.performer(part.name)) for part in parts.PARTS if part.name in hops and part.forgets]
+
+            def lost(address: str) -> None:
+                for forget, performer in forgets:
+                    forget(performer, address)
+
+            public = hopping = OwnerHop(public, app, routes, parts=hops, address=address, max_body=server.max_body, lost=lost)
             self._passing.append(hopping)
         return public, app, own
 

@@ -14,6 +14,7 @@ from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import record_id
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.store import JournalStore, PartitionStore
+from headwater.testing.journal_grown_ring_contract import GrownRingContract
 from headwater.testing.journal_ring_contract import RingContract
 from headwater.testing.journal_store_actions import JournalStoreActions
 from headwater.testing.journal_store_ground import (
@@ -32,7 +33,7 @@ from headwater.testing.journal_store_splits import JournalStoreSplits
 from headwater.testing.log_ground import together
 
 
-class JournalStoreContract(JournalStoreActions, JournalStoreSplits, RingContract):
+class JournalStoreContract(JournalStoreActions, JournalStoreSplits, RingContract, GrownRingContract):
     """Subclass it, and give the fixture `open_store`: a function that opens a JournalStore of a segment size on the same place.
 
     Tests use topics of their own, so they may share the place.

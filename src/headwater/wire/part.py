@@ -55,6 +55,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """That worker; None: whichever was asked. `async home(performer, operation, variables)`, with the variables of the path."""
     hops: bool = False
     """A server of a cluster sends its changes on to the server that owns what they are about."""
+    forgets: str = ""
+    """Of such a part: is told the address of a server that could not be reached, or was not the owner: `forgets(performer, address)`."""
     commands: str = ""
     """The function that makes the command group."""
     command: str = ""

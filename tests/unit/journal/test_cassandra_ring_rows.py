@@ -15,14 +15,14 @@ LIFE = uuid.UUID(int=1)
 
 
 def row(slot: int | None, seq_nr: int | None = 1, at: int = 4, kind: str = "json", time: int = 99) -> Row:
-    return (8, slot, seq_nr, 5, 7, at, kind, LIFE, "host", "1.0", time)
+    return (8, slot, seq_nr, 5, 7, at, kind, LIFE, "host", "1.0", time, 2)
 
 
 def test_a_ring_is_read_with_what_is_applied_and_when_it_was_written() -> None:
-    ring, written = stored_ring([row(0), row(3, 2)])
-    assert (ring.applied, sorted(ring.slots), written) == (8, [0, 3], {0: 99, 3: 99})
+    ring, written, owner = stored_ring([row(0), row(3, 2)])
+    assert (ring.applied, sorted(ring.slots), written, owner) == (8, [0, 3], {0: 99, 3: 99}, 2)
     assert ring.slots[3] == Snapshot(2, 5, 7, 4, PayloadKind.JSON, LIFE, "host", "1.0")
-    empty, _ = stored_ring([row(None, None)])
+    empty, _, _ = stored_ring([row(None, None)])
     assert (empty.slots, empty.applied) == ({}, 8)
     assert stored_ring([]).ring.applied == -1
     with pytest.raises(Damaged, match="xml"):

@@ -38,7 +38,7 @@ def test_large_payloads_go_in_several_batches() -> None:
 
 def test_a_ring_that_a_dead_process_has_changed_is_not_changed_again() -> None:
     tables = RecordingTables()
-    tables.answers["ring", ("a", "journal-a")] = [(1, 0, 2, 0, 1, 1, "text", None, None, None, 7)]
+    tables.answers["ring", ("a", "journal-a")] = [(1, 0, 2, 0, 1, 1, "text", None, None, None, 7, 0)]
     store = CassandraRingStore("snapshot-journal-a", 0, "s1:g1", tables, clock=ManualClock())
     assert store.apply(change(saved(0), saved(1)))
     assert tables.steps() == [["set_note"], ["insert_pointer"]]

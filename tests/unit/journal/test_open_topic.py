@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.unit.journal.partitions import TOPIC, Ground
+from tests.unit.journal.test_partition import Reached
+from tests.until import until
 
 from headwater.cluster import OwnedPartition
 from headwater.core.clock import SystemClock
-from headwater.core.errors import BadInput, Fenced, NotOwner, OutcomeUnknown
+from headwater.core.errors import BadInput, Differs, Fenced, NotOwner, OutcomeUnknown, Unreachable
+from headwater.journal import open_topic
 from headwater.journal.action import Purge
 from headwater.journal.append_draft import plain_draft
+from headwater.journal.discovery import JournalTopic
+from headwater.journal.event import Payload, PayloadKind
 from headwater.journal.idempotency import KeyIndex
 from headwater.journal.open_topic import OpenTopic, OwnedJournalLog, PlainJournalLog
 from headwater.journal.partition_writer import PartitionWriter
 from headwater.journal.settings import JournalSettings
+from headwater.journal.snapshot import SnapshotCriteria
 from headwater.journal.sqlite import SqliteJournalStore
+from headwater.journal.store_address import StoreAddress
+from headwater.journal.store_reach import PAUSE
 from headwater.journal.topics import PART, JournalTopics
-from headwater.journal.write import Appended
+from headwater.journal.verify import verify_topic
+from headwater.journal.write import Appended, Condition, DeleteDraft
 from headwater.log import Guard, Record, Writer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.partitioner import partition_for
+from headwater.testing.clock import ManualClock
+from headwater.testing.journal_cases_ground import raw_append
 
 
 @pytest.mark.anyio
@@ -130,4 +143,79 @@ def test_a_record_is_shown_while_reads_give_its_event(tmp_path: Path) -> None:
     assert not log.shown("a", 1, offset)
     ground.log.delete_before(TOPIC, 0, 1, part=PART)
     assert not log.shown("a", 1, offset)  # nothing can be read
+    ground.close()
+
+
+@pytest.mark.anyio
+async def test_appends_and_reads_go_on_without_the_store(tmp_path: Path) -> None:
+    """Those of journals that are not known here, too: and the copy is what the log says, once the store is back."""
+    ground, clock = Ground(tmp_path), ManualClock()
+    store = Reached(ground.store)
+    for number in (1, 2):
+        ground.append("old", number)
+    opened = OpenTopic(ground.log, lambda: store, ground.topic, writers="owner", settings=JournalSettings(), clock=clock)
+    ground.copy()
+
+    async def appended(id: str, *, expected: int | None = None) -> int:
+        outcome = await opened.writer(id).write(plain_draft(id, 1), Condition(expected))
+        assert isinstance(outcome, Appended)
+        return outcome.last
+
+    def numbers(id: str) -> list[int]:
+        return [row.seq_nr for row in opened.read(id, end=opened.partition(id).end()).page()]
+
+    def save(id: str, seq_nr: int) -> None:
+        living = opened.snapshots(id).living(id)
+        assert living is not None
+        opened.snapshots(id).save(id, seq_nr, Payload(PayloadKind.JSON, b"{}"), living, (None, None))
+
+    assert await appended("warm") == 1
+    save("warm", 1)
+    store.away = True
+    assert [await appended("warm"), await appended("old"), await appended("new"), await appended("new", expected=1)] == [2, 3, 1, 2]
+    assert await opened.writer("other").write(DeleteDraft("other", 1)) is None
+    assert await opened.writer("old").write(DeleteDraft("old", 1)) is not None
+    assert [numbers(id) for id in ("warm", "old", "new", "other")] == [[1, 2], [2, 3], [1, 2], []]
+    found = opened.snapshots("warm").load("warm", SnapshotCriteria())
+    assert found is not None
+    assert found.seq_nr == 1
+    store.away = False
+    clock.advance(PAUSE)
+    assert [await appended("old"), await appended("new"), numbers("old")] == [4, 3, [2, 3, 4]]
+    ground.copy()
+    assert [numbers(id) for id in ("warm", "old", "new", "other")] == [[1, 2], [2, 3, 4], [1, 2, 3], []]
+    topic = JournalTopic(TOPIC, 1, ground.topic.generation)
+    assert verify_topic(ground.log, ground.store, topic, address=StoreAddress(folder=tmp_path / "store")).equal
+    await opened.aclose()
+    ground.close()
+
+
+def test_a_store_that_does_not_answer_holds_up_the_first_append_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground, go = Ground(tmp_path), threading.Event()
+    asked: list[int] = []
+
+    def check_end() -> None:
+        asked.append(1)
+        assert go.wait(60)
+        if len(asked) == 2:
+            raise Differs("It has copied more.")
+        raise Unreachable("Nobody is there.")
+
+    monkeypatch.setattr(ground.partition, "check_end", check_end)
+    monkeypatch.setattr(open_topic, "_PATIENCE", 0.0)
+    log = PlainJournalLog(ground.partition, exact=True, part=PART)
+    for _ in range(3):
+        log.append([raw_append("a", 1)], None)
+    assert asked == [1]
+    go.set()
+
+    def differs() -> bool:
+        try:
+            log.append([raw_append("a", 1)], None)
+        except Differs:
+            return True
+        return False
+
+    asyncio.run(until(differs))
+    assert len(asked) == 2
     ground.close()

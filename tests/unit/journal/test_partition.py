@@ -9,14 +9,18 @@ import msgspec
 import pytest
 from tests.unit.journal.partitions import TOPIC, Ground
 
-from headwater.core.errors import Conflict, Differs, OffsetGone
+from headwater.core.errors import Conflict, Differs, OffsetGone, Unreachable
 from headwater.journal import partition as module
 from headwater.journal.action import Delete, Purge
 from headwater.journal.cache import CacheLimits
-from headwater.journal.partition import AGAIN, event_rows
+from headwater.journal.partition import AGAIN, JournalPartition, event_rows
+from headwater.journal.read import JournalRead
+from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.sqlite_partition import SqlitePartitionView
-from headwater.journal.store import PartitionView
+from headwater.journal.store import JournalStore, PartitionStore, PartitionView, RingStore
+from headwater.journal.store_reach import PAUSE, StoreReach
 from headwater.journal.topics import PART
+from headwater.testing.clock import ManualClock
 
 
 @pytest.fixture
@@ -31,6 +35,84 @@ def counts(ground: Ground) -> tuple[int, int, int, int, int]:
     assert cache is not None
     found = cache.counts
     return found.hit, found.miss, found.ahead, found.limited, found.behind
+
+
+class Reached(JournalStore):
+    """A store that can be away."""
+
+    def __init__(self, store: SqliteJournalStore) -> None:
+        self._store, self.away, self.asked = store, False, 0
+
+    def partition(self, topic: str, partition: int, generation: str, *, create: bool = True) -> PartitionStore | None:
+        self.asked += 1
+        if self.away:
+            raise Unreachable("Nobody is there.", hint="Start it.")
+        return self._store.partition(topic, partition, generation, create=create)
+
+    def topics(self) -> list[str]:
+        return self._store.topics()
+
+    def snapshots(self, topic: str, partition: int, generation: str, *, create: bool = True) -> RingStore | None:
+        return self._store.snapshots(topic, partition, generation, create=create)
+
+    def setting(self, key: str) -> str | None:
+        return self._store.setting(key)
+
+    def set_setting(self, key: str, value: str | None) -> str | None:
+        return self._store.set_setting(key, value)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def numbers_of(partition: JournalPartition, id: str) -> list[int]:
+    return [row.seq_nr for row in JournalRead(partition, id, end=partition.end()).page()]
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+def test_the_log_stands_in_for_a_store_that_does_not_answer(ground: Ground, behind: int) -> None:
+    for number in (1, 2, 3):
+        ground.append("a", number)
+        ground.append("b", number)
+    ground.put("b", Delete(1))
+    ground.copy(ground.partition.end() - behind)
+    store, clock = Reached(ground.store), ManualClock()
+    store.away = True
+    partition = JournalPartition(ground.log, lambda: store, ground.topic, 0, settings=ground.settings, reach=StoreReach(clock))
+    for _ in range(3):
+        assert [numbers_of(partition, id) for id in "abc"] == [[1, 2, 3], [2, 3], []]
+        assert [partition.last_number(id, partition.end()) for id in "abc"] == [3, 3, 0]
+    assert store.asked == 1  # it is left alone for a while
+    with pytest.raises(Unreachable):
+        partition.joined("a", None)  # what the store alone says
+    clock.advance(PAUSE)
+    assert numbers_of(partition, "a") == [1, 2, 3]
+    assert store.asked == 3
+    store.away = False
+    ground.append("a", 4)
+    assert numbers_of(partition, "a") == [1, 2, 3, 4]
+    assert store.asked == 3
+    clock.advance(PAUSE)
+    assert numbers_of(partition, "b") == [2, 3]
+    assert store.asked == 4
+    assert numbers_of(partition, "a") == [1, 2, 3, 4]
+    head, other = partition.joined("a", partition.end()).head, ground.opened().joined("a", partition.end()).head
+    assert head == other
+
+
+def test_a_log_that_was_deleted_does_not_stand_in(ground: Ground) -> None:
+    for number in range(1, 4):
+        ground.append("a", number)
+    ground.copy()
+    ground.log.delete_before(TOPIC, 0, 2, part=PART)
+    assert ground.partition.bounds().start > 0
+    store = Reached(ground.store)
+    store.away = True
+    partition = JournalPartition(ground.log, lambda: store, ground.topic, 0, settings=ground.settings)
+    for call in (lambda: numbers_of(partition, "a"), lambda: partition.last_number("a", partition.end())):
+        with pytest.raises(Unreachable, match="Nobody is there") as failed:
+            call()
+        assert "cannot stand in for the store" in failed.value.hint
 
 
 def test_the_head_is_told_with_its_expiry_and_its_origin(ground: Ground) -> None:

@@ -19,6 +19,7 @@ from headwater.journal.snapshot_fold import SnapshotsChange
 from headwater.journal.snapshot_partition import SnapshotPartition
 from headwater.journal.snapshot_wire import HEADER
 from headwater.journal.topics import PART
+from headwater.journal.whole import WholeJournals
 from headwater.log.record import Record
 
 NAME = f"snapshot-{TOPIC}"
@@ -33,7 +34,7 @@ class SnapshotGround(Ground):
         self.snapshots = self.opened_snapshots()
 
     def opened_snapshots(self) -> SnapshotPartition:
-        return SnapshotPartition(self.log, lambda: self.store, self.topic, self.partition, sealing=clear_sealing(self))
+        return SnapshotPartition(self.log, lambda: self.store, self.topic, WholeJournals(self.partition), sealing=clear_sealing(self))
 
     def save(self, id: str, seq_nr: int, value: bytes = b"{}") -> int:
         living = self.snapshots.living(id)

@@ -19,6 +19,7 @@ from headwater.journal.open_topic import OpenTopic
 from headwater.journal.snapshot import SnapshotCriteria
 from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.sqlite_keys import SqliteKeyStore
+from headwater.journal.whole import WholeJournals
 from headwater.log.record import Record
 
 pytestmark = pytest.mark.anyio
@@ -75,7 +76,7 @@ async def test_an_envelope_is_of_one_topic_journal_number_and_purpose(ground: Ci
     await append(one, "alice", "a", "b")
     await append(one, "bob", "a")
     save(one, "alice", 2)
-    sealing = SnapshotSealing(one.cipher, one.partition("alice"))
+    sealing = SnapshotSealing(one.cipher, WholeJournals(one.partition("alice")))
     found = one.snapshots("alice").load("alice", ALL)
     assert found is not None
     sealed = msgspec.structs.replace(found, payload=Payload(PayloadKind.BINARY, records(ground)[0].value or b""))
@@ -100,7 +101,7 @@ async def test_an_erasure_takes_snapshots(ground: CipherGround) -> None:
     assert load(one, "alice") is None
     kept = msgspec.structs.replace(found, payload=Payload(PayloadKind.BINARY, records(ground)[0].value or b""))
     with pytest.raises(Erased):
-        SnapshotSealing(ground.process().cipher, one.partition("alice")).opened("alice", kept)
+        SnapshotSealing(ground.process().cipher, WholeJournals(one.partition("alice"))).opened("alice", kept)
     await append(one, "alice", "anew")
     assert load(one, "alice") is None
     save(other, "alice", 1, Payload(PayloadKind.TEXT, b"anew"))

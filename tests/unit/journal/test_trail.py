@@ -17,6 +17,7 @@ from headwater.journal.snapshot_sealing import SnapshotSealing
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.topic_cipher import TopicCipher
 from headwater.journal.trail import trail
+from headwater.journal.whole import WholeJournals
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.journal_cases_ground import raw_append, raw_delete
 
@@ -27,7 +28,9 @@ def test_it_shows_records_heads_and_lag(tmp_path: Path) -> None:
     ground.append("b", 1)
     ground.copy()
     ground.append("a", 3)
-    snapshots = SnapshotPartition(ground.log, lambda: ground.store, ground.topic, ground.partition, sealing=clear_sealing(ground))
+    snapshots = SnapshotPartition(
+        ground.log, lambda: ground.store, ground.topic, WholeJournals(ground.partition), sealing=clear_sealing(ground)
+    )
     living = snapshots.living("a")
     assert living is not None
     snapshots.save("a", 2, Payload(PayloadKind.JSON, b"{}"), living, (None, None))
@@ -55,7 +58,8 @@ def test_a_journal_whose_topic_grew_is_shown_in_all_of_its_places(tmp_path: Path
     task = PartitionTask(topic=topic.name, partition=old, generation=topic.generation, end=2, counts=(2, 4))
     assert copy_partition(log, store, task).problem is None
     cipher = TopicCipher(log, topic, lambda: None, clock=SystemClock())
-    snapshots = SnapshotPartition(log, lambda: store, topic, partitions[1], sealing=SnapshotSealing(cipher, partitions[1]))
+    journals = WholeJournals(partitions[1])
+    snapshots = SnapshotPartition(log, lambda: store, topic, journals, sealing=SnapshotSealing(cipher, journals))
     shown = trail(partitions, snapshots, id, 10)
     assert [(one.partition, one.offset, one.action, one.copied) for one in shown.records] == [
         (old, 0, "append", True),

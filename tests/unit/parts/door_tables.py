@@ -19,6 +19,7 @@ CLASSES: dict[tuple[str, str], tuple[type, dict[str, str]]] = {
     ("documents", "schema_"): (CollectionSchema, {}),
     ("documents", "view_"): (CollectionViews, {}),
     ("documents", "content_list"): (Documents, {"": "list"}),
+    ("documents", "content_export"): (Documents, {"": "export"}),
     ("documents", "content_"): (Resource, {}),
 }
 """Operations whose methods are those of an object of their own, by part and the beginning of their names; and what is named otherwise."""
@@ -53,7 +54,6 @@ NO_COMMAND = {
     "wal_sequence_num": "`wal tables` shows the last sequence of each table.",
     "wal_events": "Events tell programs that hold regions; a person sees them as `wal stats` changes.",
     "journal_append_many": "`journal append` appends to one journal, and `journal import` takes the lines of many.",
-    "queue_show": "`queue list` and `queue stats` show the settings of a queue.",
     "queue_leave": "Workers leave by themselves when they end.",
     "documents_transaction": "`doc transactions` lists them with their states.",
     "documents_batch": "`doc import` writes lines of a file, in batches.",

@@ -45,6 +45,7 @@ class Keyspace(Store):
         """`lock_lives`: as in `SchemaLock`. Errors: `BadConfig`, `Unreachable`, `Denied`."""
         self._settings, self._clock, self._ids, self._lock_lives = settings, clock or SystemClock(), ids, lock_lives
         self.where = f"{', '.join(settings.contact_points)}, keyspace {settings.keyspace}"
+        self.timeout = settings.timeout.seconds
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,47}", settings.keyspace):
             raise BadConfig(
                 f"`cassandra.keyspace` cannot be {settings.keyspace!r}.",

@@ -21,7 +21,8 @@ class Requests:
     """Requests that may be repeated: reads, and writes that leave the same however often they are made.
 
     `window`: so many are under way at once. `tries`: a request is made so many times before its error is raised, with pauses that grow
-    from 50 ms to 2 s, of random length, so that many processes do not come back at the same moment.
+    from 50 ms to 2 s, of random length, so that many processes do not come back at the same moment. `patience`: seconds after which a
+    single request (`one`, `pages`), for which somebody waits, is not made again; None: as long as one may take.
     Errors: those of `Store`; `OutcomeUnknown` and `Unavailable` after the last try.
     """
 
@@ -31,10 +32,12 @@ class Requests:
         *,
         window: int = 128,
         tries: int = 6,
+        patience: float | None = None,
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._keyspace, self._window, self._tries = keyspace, window, tries
+        self._patience = keyspace.timeout if patience is None else patience
         self._clock, self._jitter, self._never = clock or SystemClock(), jitter, threading.Event()
         self._errors = _driver_errors()
 
@@ -56,7 +59,7 @@ class Requests:
     def one(self, statement: str, values: Sequence[object]) -> list[Row]:
         """The rows of one request."""
         request = self.bound(statement, values)
-        return self._finished(request, self._begun(request))
+        return self._finished(request, self._begun(request), self._clock.monotonic() + self._patience)
 
     def all(self, requests: Iterable[Any]) -> Iterator[list[Row]]:
         """The rows of each request, in their order. After an error, those under way are waited for, so that none comes late."""
@@ -82,7 +85,7 @@ class Requests:
         request, state = self.bound(statement, values), None
         request.fetch_size = size
         while True:
-            page = self._tried(request, None, state)
+            page = self._tried(request, None, state, self._clock.monotonic() + self._patience)
             rows, state = list(page.current_rows), page.paging_state
             if rows:
                 yield rows
@@ -96,16 +99,16 @@ class Requests:
         except self._errors as error:
             return error
 
-    def _finished(self, request: Any, future: Any) -> list[Row]:
-        page = self._tried(request, future, None)
+    def _finished(self, request: Any, future: Any, until: float | None = None) -> list[Row]:
+        page = self._tried(request, future, None, until)
         rows = list(page.current_rows)
         while page.has_more_pages:
-            page = self._tried(request, None, page.paging_state)
+            page = self._tried(request, None, page.paging_state, until)
             rows += page.current_rows
         return rows
 
-    def _tried(self, request: Any, future: Any, state: Any) -> Any:
-        """The result of a request that is under way, or (None) of a new one."""
+    def _tried(self, request: Any, future: Any, state: Any, until: float | None = None) -> Any:
+        """The result of a request that is under way, or (None) of a new one. `until`: after this moment it is not tried again."""
         for number in range(1, self._tries + 1):
             if future is None:
                 future = self._begun(request, state)
@@ -115,7 +118,8 @@ class Requests:
                 return future.result()
             except self._errors as error:
                 failure = explained(error, self._keyspace.where, _text(request))
-                if number == self._tries or not _passing(failure):
+                late = until is not None and self._clock.monotonic() >= until
+                if number == self._tries or late or not _passing(failure):
                     raise failure from error
             pause = min(_LONGEST, _SHORTEST * 2 ** (number - 1))
             self._clock.wait(self._never, pause * (0.5 + self._jitter() / 2))

@@ -10,7 +10,7 @@ import pytest
 from cassandra import InvalidRequest, OperationTimedOut, Unavailable
 from cassandra.cluster import NoHostAvailable
 
-from headwater.core.errors import BadInput, Closed, OutcomeUnknown, Unreachable
+from headwater.core.errors import BadInput, Closed, OutcomeUnknown, Timeout, Unreachable
 from headwater.core.errors import Unavailable as UnavailableHere
 from headwater.store.cassandra.requests import Requests
 
@@ -20,6 +20,10 @@ class Pauses:
 
     def __init__(self) -> None:
         self.pauses: list[float] = []
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         self.pauses.append(seconds)
@@ -68,7 +72,7 @@ class Prepared:
 
 
 class ScriptedKeyspace:
-    where = "a keyspace"
+    where, timeout = "a keyspace", 10.0
 
     def __init__(self, answer: Callable[[Any, bytes | None], Answer]) -> None:
         self.session, self.closed = Session(answer), False
@@ -132,6 +136,23 @@ def test_after_the_last_try_the_error_is_raised(error: Exception, expected: type
         requests.write(requests.bound("insert", number) for number in range(9))
     assert len(clock.pauses) == pauses
     assert keyspace.session.under_way == 0  # none of the others comes late
+
+
+def test_a_request_that_takes_all_of_its_time_is_not_made_again() -> None:
+    def answer(request: Any, state: bytes | None) -> Answer:
+        clock.now += 4
+        raise OperationTimedOut
+
+    requests, _, clock = requests_of(answer)
+    with pytest.raises(Timeout):
+        requests.one("select", ())
+    assert clock.now == 12
+    with pytest.raises(Timeout):
+        list(requests.pages("select", ()))
+    assert clock.now == 24
+    with pytest.raises(OutcomeUnknown):
+        requests.write([requests.bound("insert", ())])  # a copy has time
+    assert clock.now == 40
 
 
 def test_all_pages_are_read_and_each_is_tried_again() -> None:
