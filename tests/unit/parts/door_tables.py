@@ -110,7 +110,7 @@ DIFFERENT: dict[str, tuple[str, str, str]] = {
     "journal_snapshots_save": ("body", "offset payload seq_nr", _PARTS_OF_INDEX),
     "journal_verify": ("", "progress", _PROGRESS),
     "journal_import_lines": ("first_line", "", "The door counts the lines that it has sent."),
-    "documents_content_list": ("limit", "", "The door goes through all pages."),
+    **dict.fromkeys(("documents_content_list", "documents_content_export"), ("limit", "", "The door goes through all pages.")),
     "documents_content_get": (
         "count cursor explain filter if_none_match since size skip_max sort",
         "item type",
