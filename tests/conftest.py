@@ -206,6 +206,16 @@ def spark_master(pytestconfig: pytest.Config) -> str:
 @pytest.fixture
 def private_servers(pytestconfig: pytest.Config) -> Iterator[OwnServers]:
     """Servers of the test's own, to be killed and restarted; stopped and removed when it ends."""
+    yield from _own_servers(pytestconfig)
+
+
+@pytest.fixture(scope="module")
+def module_servers(pytestconfig: pytest.Config) -> Iterator[OwnServers]:
+    """`private_servers` of a whole module."""
+    yield from _own_servers(pytestconfig)
+
+
+def _own_servers(pytestconfig: pytest.Config) -> Iterator[OwnServers]:
     _servers(pytestconfig)
     sweep()
     servers = OwnServers()

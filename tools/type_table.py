@@ -1,14 +1,14 @@
 """What becomes of values of every type: read by a source, stored in a pipeline's log, seen in a message, written by sinks.
 
-Every cell is found by the adaptors themselves: a document is read from a real file or server, and written by a real sink. A sink is a
-function of `SINKS`, which gives its column of the page for a document of the log.
+Every cell is found by the adaptors themselves: a document is read from a real file or server, and each of its values is written by real
+sinks, whose columns `tools.type_sinks` makes.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +18,8 @@ import msgspec
 
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.sqlite.adaptor import sqlite
-from headwater.core.ids import random_id
 from headwater.pipeline import values
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.sink_adaptor import Batch, Part
 from headwater.pipeline.source_adaptor import CanCopy
 
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -30,31 +28,12 @@ Cells = dict[str, str]  # by field
 
 
 class TypeRow(msgspec.Struct, frozen=True):
-    """One value on its way. `sinks`: by the sink's name, what it holds."""
+    """One value on its way: as it was given, as it is in the log, and in a message."""
 
     type: str
     given: str
     log: str
     message: str
-    sinks: dict[str, str]
-
-
-# -- sinks: a column each -----------------------------------------------------------------------------------------
-
-
-def in_json(document: bytes, folder: Path) -> Cells:
-    """What a file of JSON lines holds of a document; Kafka, RabbitMQ, HTTP and S3 get the same text."""
-    sink = File(uri=str(folder / "out.jsonl"))
-    sink.begin("types", "json", 1)
-    part = Part(pipeline="types", sink="json", start=0, end=1, epoch=1, attempt=random_id())
-    writer = sink.writer(part)
-    writer.write_text(Batch(start=0, end=1, values=[document]))
-    sink.publish(part, writer.finish())
-    writer.close()
-    return _texts(sink.path.read_bytes())
-
-
-SINKS: Mapping[str, Callable[[bytes, Path], Cells]] = {"JSON": in_json}
 
 
 # -- sources: a table each ----------------------------------------------------------------------------------------
@@ -134,11 +113,35 @@ POSTGRES: Samples = [
     ("timestamptz[]", "'{2024-02-29 12:00:00+02}'"),
     ("bytea[]", """'{"\\\\x00ff"}'"""),
     ("inet", "'10.0.0.1'"),
+    ("cidr", "'10.0.0.0/8'"),
+    ("macaddr", "'08:00:2b:01:02:03'"),
     ("money", "'1.20'"),
+    ("timetz", "'12:30+02'"),
+    ("bit(3)", "B'101'"),
+    ("bit varying(5)", "B'101'"),
+    ("xml", "'<a/>'"),
+    ("TYPES.mood", "'ok'"),
+    ("TYPES.positive", "7"),
+    ("TYPES.pair", "'(1,x)'"),
+    ("int4range", "'[1,5)'"),
+    ("tstzrange", "'[2024-02-29 12:00:00+00,)'"),
+    ("point", "'(1,2)'"),
+    ("tsvector", "'a b'"),
+    ("jsonpath", "'$.a'"),
 ]
+PG_TYPES = (  # an enumeration, a domain and a composite type
+    "CREATE TYPE {schema}.mood AS ENUM ('sad', 'ok')",
+    "CREATE DOMAIN {schema}.positive AS integer CHECK (VALUE > 0)",
+    "CREATE TYPE {schema}.pair AS (a integer, b text)",
+)
+PG_NAMES = {"TYPES.mood": "enum", "TYPES.positive": "domain of integer", "TYPES.pair": "composite type"}
 MARIADB: Samples = [
     ("tinyint", "7"),
+    ("smallint", "7"),
+    ("mediumint", "7"),
     ("int", "7"),
+    ("int unsigned", "4294967295"),
+    ("bigint", "9223372036854775807"),
     ("bigint unsigned", "18446744073709551615"),
     ("decimal(12,2)", "1.2"),
     ("decimal(10,0)", "5"),
@@ -152,17 +155,22 @@ MARIADB: Samples = [
     ("char(5)", "'x'"),
     ("varchar(5)", "'x'"),
     ("text", "'x'"),
+    ("longtext", "'x'"),
     ("enum('a','b')", "'b'"),
     ("set('a','b')", "'a,b'"),
     ("binary(3)", "x'01'"),
     ("varbinary(3)", "x'01'"),
+    ("tinyblob", "x'00ff'"),
     ("blob", "x'00ff'"),
+    ("longblob", "x'00ff'"),
     ("date", "'2024-02-29'"),
     ("datetime(6)", "'2024-02-29 12:00:00.5'"),
     ("timestamp", "'2024-02-29 12:00:00'"),
     ("time", "'12:30:00'"),
     ("json", """'{"a": 1.20}'"""),
     ("uuid", "'3b241101-e2bb-4255-8caf-4136c566a962'"),
+    ("inet4", "'10.0.0.1'"),
+    ("inet6", "'2001:db8::1'"),
 ]
 
 
@@ -239,9 +247,11 @@ def postgres_rows(uri: str) -> list[TypeRow]:
     with psycopg.connect(uri, autocommit=True) as link:
         link.execute(f"CREATE SCHEMA {schema}".encode())
         try:
-            link.execute(_create(f"{schema}.sample", POSTGRES).encode())
+            for made in PG_TYPES:
+                link.execute(made.format(schema=schema).encode())
+            link.execute(_create(f"{schema}.sample", POSTGRES).replace("TYPES.", f"{schema}.").encode())
             link.execute(f"INSERT INTO {schema}.sample VALUES ({', '.join(given for _, given in POSTGRES)})".encode())
-            return _rows(postgres(uri), POSTGRES, rf"^{schema}\.sample$")
+            return _rows(postgres(uri), [(PG_NAMES.get(kind, kind), given) for kind, given in POSTGRES], rf"^{schema}\.sample$")
         finally:
             link.execute(f"DROP SCHEMA {schema} CASCADE".encode())
 
@@ -263,7 +273,7 @@ def mariadb_rows(uri: str) -> list[TypeRow]:
 
 def mongodb_rows(uri: str) -> list[TypeRow]:
     """Fields of a document of MongoDB."""
-    from bson import Binary, Decimal128, Int64, MinKey, ObjectId, Regex, Timestamp
+    from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
     from pymongo import MongoClient
 
     from headwater.adaptors.mongodb.adaptor import mongodb
@@ -288,6 +298,7 @@ def mongodb_rows(uri: str) -> list[TypeRow]:
         ("timestamp", Timestamp(1, 2)),
         ("regex", Regex("^a", "i")),
         ("minKey", MinKey()),
+        ("maxKey", MaxKey()),
         ("array", [1.0, 7]),
         ("object", {"a": 1.0}),
     ]
@@ -328,12 +339,7 @@ def _rows(source: CanCopy, samples: Samples, chosen: str = ".*") -> list[TypeRow
     plan = source.plan(Namespaces(chosen), 1)
     [text] = [text for part in plan.slices for piece in source.read(part, None) for text in piece.values]
     stored, message = _texts(text), values.decode(text)
-    with TemporaryDirectory() as folder:
-        held = {name: sink(text, Path(folder)) for name, sink in SINKS.items()}
-    return [
-        TypeRow(kind, given, stored[name], _shown(message[name]), {sink: cells[name] for sink, cells in held.items()})
-        for name, (kind, given) in zip(_names(samples), samples, strict=True)
-    ]
+    return [TypeRow(kind, given, stored[name], _shown(message[name])) for name, (kind, given) in zip(_names(samples), samples, strict=True)]
 
 
 def _texts(document: bytes) -> Cells:

@@ -271,7 +271,8 @@ def test_what_is_copied_is_compared_made_anew_and_expires(home: Program) -> None
     assert done(home, "ids", "bank").lines == ["alice"]
     assert done(home, "rebuild", "bank", "--dry-run").json["dry_run"]
     assert home("journal", "rebuild", "bank").code == 5, "nobody can be asked"
-    assert done(home, "rebuild", "bank", "--yes", "--why", "a test").json["records"] == 3
+    asked = done(home, "rebuild", "bank", "--yes", "--why", "a test").json
+    assert (asked["records"], asked["finished"]) == (3, False), "no replicator runs"
     assert len(done(home, "read", "bank", "alice").lines) == 2, "reads stay right"
     rounds = done(home, "replicate", "--once").lines
     assert (rounds[0]["engine"], sum(one["records"] for one in rounds)) == ("here", 3)
@@ -286,6 +287,7 @@ def test_a_server_copies_by_itself(home: Program) -> None:
         assert len(done(home, "read", "bank", "alice", "--consistency", "store").lines) == 2
         second = home("journal", "replicate", "--once", "--json")
         assert (second.code, second.problem["code"]) == (4, "conflict")
+        assert done(home, "rebuild", "bank", "--yes").json["finished"]
         assert done(home, "verify", "bank").json["events"] == 2
 
 

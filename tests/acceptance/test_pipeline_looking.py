@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -132,6 +133,24 @@ def test_what_is_not_there_is_told_with_its_exit_code_and_changes_nothing(shop: 
         assert (ran.code, says in ran.err) == (code, True), f"{words} ended with {ran.code}: {ran.err}"
         assert "Traceback" not in ran.err
         assert len(ran.err.splitlines()) > 1, f"{words} says no next step"
+    assert kept(shop) == before
+
+
+def test_a_directory_that_is_mounted_read_only_can_be_looked_at_and_not_changed(shop: Home) -> None:
+    data, before = shop.home / "data", kept(shop)
+    mounting = f"mount --bind {data} {data} && mount -o remount,bind,ro {data}"
+    if (done := subprocess.run(mounting, shell=True, capture_output=True, text=True)).returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    try:
+        for words in LOOKS[:3]:
+            assert shop.pipeline(*words).code == 0, words
+        for words in (["offset", "shop", "mark", "report", "3"], ["ack", "shop", "report", "14"]):
+            ran = shop.pipeline(*words, "--why", "x")
+            assert ran.code == 6, ran.err
+            assert "cannot be written by this process (Read-only file system)" in ran.err
+            assert "read_only=" not in ran.err
+    finally:
+        subprocess.run(["umount", str(data)], check=True)
     assert kept(shop) == before
 
 

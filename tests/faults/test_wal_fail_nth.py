@@ -15,6 +15,7 @@ from headwater.core.errors import HeadwaterError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.testing.faults import DyingFiles, FailingFiles
+from headwater.testing.wal_history import RegionHistory, live
 from headwater.testing.wal_model import RegionModel
 from headwater.wal.recovery import full_scan, recover
 from headwater.wal.region import open_region
@@ -81,6 +82,51 @@ def test_one_failing_call_loses_nothing(tmp_path: Path, seed: int, number: int) 
         made(data)
         asyncio.run(lived(data, FailingFiles(at, number=number), model))
         asyncio.run(checked(data, model))
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_one_failing_call_among_many_callers_loses_nothing(tmp_path: Path, number: int) -> None:
+    """Five callers share batches: the failure of one is that of all, and what is numbered behind it is written by nobody."""
+    files = FailingFiles()
+    made(tmp_path / "whole")
+    asyncio.run(crowded(tmp_path / "whole", files, RegionHistory()))
+    assert files.calls > 50
+    for at in range(1, files.calls, 2 * EVERY):  # the batches of two runs differ, and so does which of their calls fails
+        data, history = tmp_path / f"{at}", RegionHistory()
+        made(data)
+        asyncio.run(crowded(data, FailingFiles(at, number=number), history))
+        assert "Fenced" not in history.errors
+        asyncio.run(kept(data, history))
+
+
+async def crowded(data: Path, files: FailingFiles, history: RegionHistory) -> None:
+    """Open the region, let callers live, and close: whatever fails."""
+    try:
+        log = EmbeddedLog(data, files=files)
+    except HeadwaterError:
+        return
+    with log, LocalOwnership(log, data / "owners", files=files) as owners:
+        try:
+            region = await open_region(log, owners, TOPICS)
+        except HeadwaterError:
+            return
+        await live(region, Random(5), history.hear, steps=6, name="crowd", callers=5)
+        try:
+            await region.close_gracefully()
+        except HeadwaterError:
+            await region.close()
+
+
+async def kept(data: Path, history: RegionHistory) -> None:
+    """What was acknowledged is there for a new process, which can go on."""
+    with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
+        if log.bounds(TOPICS.data, 0).start == 0:
+            assert recover(log, TOPICS).meta == full_scan(log, TOPICS).meta
+        region = await open_region(log, owners, TOPICS)
+        await history.check(region)
+        await live(region, Random(6), history.hear, steps=2, name="after", callers=5)
+        await history.check(region)
+        await region.close()
 
 
 def test_a_disk_that_fails_for_good_loses_nothing(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from headwater.wal.recovery import full_scan, recover
 from headwater.wal.region import open_region
 
 LIVES = max(1, int(os.environ.get("SOAK_REPLAYS", "1")))
-STEPS, MOMENTS = 12, 25
+CALLERS, STEPS = (10, 6) if LIVES > 1 else (5, 7)  # so many callers take so many steps each, on ten tables
+MOMENTS = 25
 WORKLOAD = Path(__file__).with_name("wal_power_workload.py")
 
 
@@ -32,7 +33,7 @@ WORKLOAD = Path(__file__).with_name("wal_power_workload.py")
 def test_what_was_acknowledged_before_the_cut_is_there_after_it(memory_path: Path, strace: Strace, seed: int) -> None:
     root, notes = memory_path / "life", memory_path / "notes"
     root.mkdir()
-    words = [sys.executable, str(WORKLOAD), str(root / "data"), str(notes), str(seed), str(STEPS)]
+    words = [sys.executable, str(WORKLOAD), str(root / "data"), str(notes), str(seed), str(STEPS), str(CALLERS)]
     calls, random = record(strace, words, memory_path / "trace"), Random(seed)
     chosen = set(random.sample(range(1, _moments(calls, root, notes)), MOMENTS))
     disk, history, made, moment = Disk(root, notes), RegionHistory(), False, 0

@@ -1,4 +1,4 @@
-"""A life of a region, told under strace: python wal_power_workload.py DATA NOTES SEED STEPS"""
+"""A life of a region, told under strace: python wal_power_workload.py DATA NOTES SEED STEPS CALLERS"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def main() -> None:
             create_region(log, TOPICS, TopicSettings(segment=random.choice([600, 6000])) if number == 0 else None)
             tell({"made": True})
             region = await open_region(log, owners, TOPICS)
-            await live(region, random, tell, steps=int(sys.argv[4]), name=f"{number}", callers=3)
+            await live(region, random, tell, steps=int(sys.argv[4]), name=f"{number}", callers=int(sys.argv[5]))
             await region.close_gracefully() if random.random() < 0.5 else await region.close()
 
 

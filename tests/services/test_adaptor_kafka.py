@@ -108,6 +108,7 @@ def test_each_partition_is_a_slice_up_to_where_it_ended(broker: Broker) -> None:
     broker.put(topic, b'{"_id":1,"n":12345678901234567890}', b'{"_id":2}', partition=0, timestamp=5_000)
     broker.put(topic, b'{"_id":3}', partition=2)
     plan = adaptor.plan(only(topic), 8)
+    assert plan.repeats
     broker.put(topic, b'{"_id":4}', partition=0)  # comes after the plan: following gets it
     assert [one.spec for one in plan.slices] == [{"partition": 0, "begin": 0, "end": 2}, {"partition": 2, "begin": 0, "end": 1}]
     assert plan.size == CopySize(total=3, unit="offsets")

@@ -55,6 +55,7 @@ def test_objects_of_every_format_are_read(store: Store) -> None:
     store.put("other/g.jsonl", b"not to be read")
     adaptor = store.adaptor()
     plan = adaptor.plan(Namespaces(), 4)
+    assert plan.repeats
     assert adaptor.same(plan, Namespaces())
     assert documents(adaptor, plan) == {
         "a": [{"_id": 1, "n": 12345678901234567890}, {"_id": 2}],

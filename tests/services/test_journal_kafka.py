@@ -33,6 +33,7 @@ from headwater.journal.discovery import Discovery
 from headwater.journal.event import Event, NumberedEvent, Payload, PayloadKind
 from headwater.journal.event_bodies import encode_events
 from headwater.journal.idempotency import key_headers
+from headwater.journal.replication_task import PartitionTask, copy_partition
 from headwater.journal.replicator import replicator
 from headwater.journal.settings import JournalSettings
 from headwater.journal.store_address import open_store, store_address_of
@@ -119,6 +120,65 @@ async def test_a_key_that_a_fenced_owner_used_is_free_for_the_next_one(kafka: st
         assert (again.first, again.replayed) == (3, False)
         assert await numbers(alice) == [1, 2, 3]
         assert (await alice.append({"n": 3}, idempotency_key="late")).replayed
+
+
+async def test_a_random_history_of_an_owned_topic_is_what_its_owners_wrote(kafka: str, tmp_path: Path) -> None:
+    """Records of nobody who owns the topic lie between, and the copy is at any place."""
+    name, random, ids = fresh("bank"), Random(12), ("a", "b", "c")
+    model: dict[str, tuple[int, dict[int, int]]] = {}  # the last number, and payloads by number
+    settings = Settings(data=tmp_path, log=LogSettings(engine="kafka"), kafka=KafkaSettings(bootstrap=(kafka,)))
+
+    async def act(journal: Journal, step: int) -> None:
+        last, events = model.get(journal.id, (0, {}))
+        kind = random.random()
+        if kind < 0.6:
+            count = random.randint(1, 3)
+            with pytest.raises(WrongExpected):
+                await journal.append(step, expected=last + 1)
+            made = await journal.append(*[step] * count, expected=last if random.random() < 0.5 else None)
+            assert (made.first, made.last) == (last + 1, last + count)
+            model[journal.id] = (last + count, {**events, **dict.fromkeys(range(made.first, made.last + 1), step)})
+        elif kind < 0.8:
+            to = random.randint(1, last + 2)
+            assert (await journal.delete(to=to)).done is (last > 0)
+            if last:
+                model[journal.id] = (last, {number: payload for number, payload in events.items() if number > to})
+        elif kind < 0.9:
+            await journal.purge()
+            model.pop(journal.id, None)
+        else:
+            await journal.mark()
+
+    async def check(journals: Journals) -> None:
+        for id in ids:
+            last, events = model.get(id, (None, {}))
+            assert await journals(name)[id].pointer() == last
+            assert {event.seq_nr: event.payload async for event in journals(name)[id].read()} == events
+
+    for owner in range(2):
+        async with (
+            opened(kafka, tmp_path, f"http://owner:{owner}") as (backend, performer),
+            opened(kafka, tmp_path, "http://reader:1") as (other, _),
+        ):
+            if not owner:
+                await Journals(backend).create(name, partitions=1)
+            log = (await performer.topics_open.find(name)).log
+            topic, generation = f"journal-{name}", log.topic(f"journal-{name}").generation
+            for step in range(30 * owner, 30 * owner + 30):
+                await act(Journals(backend)(name)[random.choice(ids)], step)
+                if random.random() < 0.3:
+                    payload_type, value = encode_events([NumberedEvent(1, Payload(PayloadKind.JSON, b"-1"))])
+                    stale = write_record(random.choice(ids), Append(1, 1, payload_type), value=value)
+                    await asyncio.to_thread(log.append, topic, 0, [stale], part="journal")
+                if random.random() < 0.3:
+                    end = random.randint(0, log.bounds(topic, 0).end)
+                    with open_store(store_address_of(settings, tmp_path)) as store:
+                        task = PartitionTask(topic=topic, partition=0, generation=generation, end=end)
+                        assert (await asyncio.to_thread(copy_partition, log, store, task)).problem is None
+                if step % 5 == 0:
+                    await check(Journals(random.choice((backend, other))))
+            await check(Journals(backend))
+            await check(Journals(other))
 
 
 async def test_the_owner_purges_what_expires(kafka: str, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from headwater.journal.replication_task import PartitionTask, copy_partition
 from headwater.journal.settings import JournalSettings
 from headwater.journal.snapshot import SnapshotCriteria
 from headwater.journal.store_address import StoreAddress, open_store
+from headwater.journal.topics import PART
 from headwater.journal.verify import verify_topic
 from headwater.log.kafka.log import KafkaLog
 from headwater.log.record import Record
@@ -60,13 +61,13 @@ def timed(records: Sequence[Record]) -> list[Record]:
 
 def test_every_round_is_a_job_and_the_copy_is_what_the_log_says(log: KafkaLog, address: StoreAddress, tmp_path: Path) -> None:
     name = fresh("replicated")
-    made = log.create_topic(name, partitions=2)
+    made = log.create_topic(name, partitions=2, part=PART)  # claims count
     topic = JournalTopic(name, 2, made.generation)
-    writer = log.claim(name, 0)  # a partition with an owner, and one with other writers
+    writer = log.claim(name, 0, part=PART)  # a partition with an owner, and one that nobody has claimed
     random, outcomes, clock = Random(5), list[RoundOutcome](), SystemClock()
     writer.append(timed(random_records(random, EACH)))
-    log.append(name, 0, [appended("stale", 1)])  # of nobody who owns it: it does not count
-    log.append(name, 1, timed([*random_records(random, EACH, "xyz"), POISON, *random_records(random, 10, "xyz")]))
+    log.append(name, 0, [appended("stale", 1)], part=PART)  # of nobody who owns it: it does not count
+    log.append(name, 1, timed([*random_records(random, EACH, "xyz"), POISON, *random_records(random, 10, "xyz")]), part=PART)
     with open_store(address) as store, KafkaOwnership(log, group=fresh("replicators")) as ownership:
         lock = GroupReplicatorLock(log, ownership, name)
         rounds = Rounds(log, store, address=address, spark=quick(), small=0, clock=clock, ends_java=True)
@@ -84,6 +85,11 @@ def test_every_round_is_a_job_and_the_copy_is_what_the_log_says(log: KafkaLog, a
             verified = verify_topic(log, store, topic, address=address, spark=spark, large=1)
             verified.check()
             assert verified.engine == "spark"
+            copy = store.partition(name, 0, topic.generation)
+            assert copy is not None
+            with copy.view() as view:
+                assert view.ids()
+                assert "stale" not in view.ids()
             with ground_at(tmp_path / "whole", clock) as other:
                 for partition in range(2):
                     skip = (EACH,) if partition else ()

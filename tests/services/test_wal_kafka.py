@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -79,7 +80,7 @@ def test_a_broker_that_dies_takes_nothing_along(private_servers: PrivateServers)
         assert history.acknowledged > 50
 
 
-@pytest.mark.parametrize("stands", ["idle", "in a clean"])
+@pytest.mark.parametrize("stands", ["idle", "in a clean", "stopped"])
 def test_an_owner_that_stands_still_is_fenced_when_it_goes_on(log: KafkaLog, kafka: str, topics: RegionTopics, stands: str) -> None:
     group = fresh("owners")
     words = [sys.executable, str(OWNER), kafka, topics.namespace, str(topics.region), group, stands]
@@ -88,6 +89,8 @@ def test_an_owner_that_stands_still_is_fenced_when_it_goes_on(log: KafkaLog, kaf
             assert owner.stdout is not None
             assert owner.stdin is not None
             assert owner.stdout.readline() == "standing\n"
+            if stands == "stopped":  # the whole process, its member of the group included
+                owner.send_signal(signal.SIGSTOP)
 
             async def refused(region: Region) -> None:
                 raise AssertionError("it was opened")
@@ -101,6 +104,7 @@ def test_an_owner_that_stands_still_is_fenced_when_it_goes_on(log: KafkaLog, kaf
                 assert await region.write(2, [b"new"]) == 11
                 assert owner.stdin is not None
                 assert owner.stdout is not None
+                owner.send_signal(signal.SIGCONT)
                 owner.stdin.write("go on\n")
                 owner.stdin.flush()
                 told = [await asyncio.to_thread(owner.stdout.readline) for _ in range(3)]

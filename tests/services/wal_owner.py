@@ -1,4 +1,7 @@
-"""An owner of a region on Kafka that stands still until a line comes: wal_owner.py SERVERS NAMESPACE REGION GROUP idle|"in a clean"."""
+"""An owner of a region on Kafka that stands still until a line comes: wal_owner.py SERVERS NAMESPACE REGION GROUP HOW.
+
+HOW: `idle`; `in a clean`; `stopped`, where the test stops the whole process meanwhile, so that no thread of it goes on.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ async def main() -> None:
         await region.write(2, [b"b"])
     await region.mark_delete_up_to(1, 10)
     await region.mark_delete_up_to(2, 3)
-    if stands == "idle":
+    if stands != "in a clean":
         await asyncio.to_thread(stand)
     else:
         region._owned.writer = Standing(region._owned.writer)

@@ -21,13 +21,13 @@ MODULES = {
         kafka/source mongodb/adaptor mongodb/connection mongodb/oplog mongodb/owner mongodb/source mysql/adaptor
         mysql/binlog_stream mysql/charsets mysql/columns mysql/connection mysql/followed_table mysql/position mysql/rows
         mysql/sink mysql/source mysql/sql mysql/tail mysql/unlogged opensearch/adaptor opensearch/client
-        opensearch/owner opensearch/source opensearch/versions owner_note parts/ownership parts/store postgres/adaptor
-        postgres/columns postgres/connection postgres/copy_out postgres/pgoutput postgres/publication postgres/rows
-        postgres/sink postgres/slot postgres/source postgres/sql postgres/stream postgres/table_watch postgres/tables
-        postgres/tail postgres/writers queue/notes rabbitmq/adaptor rabbitmq/connection rabbitmq/sink rabbitmq/source
-        s3/adaptor s3/connection s3/sink s3/source s3/store spark/adaptor spark/connection spark/source spark/store
-        sql/adaptor sql/deadline sql/row_shape sql/session sql/state sql/statements sql/writer sqlite/adaptor
-        sqlite/session sqlite/tables
+        opensearch/owner opensearch/source opensearch/versions owner_note parts/ownership parts/probe_file parts/store
+        postgres/adaptor postgres/columns postgres/connection postgres/copy_out postgres/pgoutput postgres/publication
+        postgres/rows postgres/sink postgres/slot postgres/source postgres/sql postgres/stream postgres/table_watch
+        postgres/tables postgres/tail postgres/writers queue/notes rabbitmq/adaptor rabbitmq/connection rabbitmq/sink
+        rabbitmq/source s3/adaptor s3/connection s3/sink s3/source s3/store spark/adaptor spark/connection spark/source
+        spark/store sql/adaptor sql/deadline sql/row_shape sql/session sql/state sql/statements sql/writer
+        sqlite/adaptor sqlite/session sqlite/tables
     """,
     "cli": """
         app command completion config demo doc doc_care doc_export doc_options doc_reading doc_schemas doc_templates
@@ -41,7 +41,7 @@ MODULES = {
         backend blocking claim_waits collection_indexes collection_schema collection_views dead_calls document_care
         document_changes document_indexing document_loops document_reads document_resource document_schemas
         document_templates document_value document_viewing documents_performer http_pool http_protocol index_templates
-        job journal_care journal_follow journal_projections journal_topics journals local_backend log_performer merge
+        job journal_follow journal_projections journal_topics journals local_backend log_performer merge
         projection_runner put_batch queue_claim queue_performer queue_process queue_running remote_backend
         snapshot_performer wal_events wal_performer
     """,

@@ -216,8 +216,10 @@ def test_every_metric_is_documented_with_type_and_labels() -> None:
         call.events(1)
     journal.topics = lambda: [TopicReading("journal-bank", CacheCounts(), 1, 1)]
     journal.lags = lambda: [PartitionLag(topic="journal-bank", partition=0, pointer=1, start=0, end=3, records=1, seconds=1.0)]
+    journal.expired("journal-bank", 1)
     metrics.add(journal)
     replicator = ReplicatorMetrics()
+    replicator.expired("journal-bank", 1, 0.1)
     copied = PartitionOutcome(topic="journal-bank", partition=0, pointer=1, records=1, timestamp=1)
     replicator.copied(RoundOutcome(engine="here", partitions=(copied,), seconds=0.1), 2)
     replicator.stands(ReplicatorStatus(pid=1, host="here", at=2, topics=("journal-bank",)))

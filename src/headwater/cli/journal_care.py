@@ -45,7 +45,7 @@ def stats(topic: JournalTopic, at: At) -> None:
 
 @command(example="headwater journal forks bank")
 def forks(topic: JournalTopic, at: At, fail_empty: FailEmpty = False) -> None:
-    """List the numbers of journals that several events have, as two writers make them, in the copy of a topic."""
+    """List the numbers of journals that several events have, as two writers make them, copied or not: the first thousand."""
     with topic_at(at, topic) as journals:
         found = journals.forks()
     if at.json:
@@ -53,7 +53,7 @@ def forks(topic: JournalTopic, at: At, fail_empty: FailEmpty = False) -> None:
     elif found.forks:
         columns = (Column("id"), Column("number", True), Column("partition", True), Column("offsets"))
         print_table(columns, [(one.id, str(one.seq_nr), str(one.partition), ", ".join(map(str, one.offsets))) for one in found.forks])
-        at.note("There are more." if found.more else f"{counted(len(found.forks), 'fork')}.")
+        at.note("These are the first thousand, and there are more." if found.more else f"{counted(len(found.forks), 'fork')}.")
     else:
         at.note("No number has several events.")
     if fail_empty and not found.forks:
@@ -109,18 +109,20 @@ def base(topic: JournalTopic, at: At) -> None:
 
 @command("yes", "dry_run", example="headwater journal rebuild bank --why 'new disk'")
 def rebuild(topic: JournalTopic, at: At, why: Why = "") -> None:
-    """Let the replicator make the copy of a topic's journals anew, from the beginning of the log. Reads stay right meanwhile."""
+    """Let the replicator make the copy of a topic's journals anew, from the beginning of the log or from its base. Reads stay right
+    meanwhile; in Cassandra they fail while a base is restored."""
     with topic_at(at, topic, changes=True) as journals:
         found = journals.rebuild(why=why, dry_run=True)
         if not at.dry_run:
             asked = f"Make the copy of {found.topic} anew, of {counted(found.records, 'record')}?"
             if not agreed(asked, yes=at.yes):
                 raise typer.Exit(1)
-            found = journals.rebuild(why=why)
-    would = "would be" if at.dry_run else "is"
-    at.answered(found, f"The copy of {found.topic} {would} made anew, of {counted(found.records, 'record')}.")
-    if not at.dry_run:
-        at.note(f"The replicator does it. See how far it is: {at.command(f'journal status {topic}')}")
+            with _progress(at) as told:
+                found = journals.rebuild(why=why, progress=told)
+    done = "would be" if at.dry_run else "was" if found.finished else "will be"
+    at.answered(found, f"The copy of {found.topic} {done} made anew, of {counted(found.records, 'record')}.")
+    if not at.dry_run and not found.finished:
+        at.note(f"No replicator runs here. The next one does it: {at.command('journal replicate')}")
 
 
 @command("yes", "dry_run", example="headwater journal expire bank --dry-run")

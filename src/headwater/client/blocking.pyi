@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from headwater.client.document_value import (
     ANY_BODY,
@@ -613,6 +613,8 @@ class BlockingOneQueue:
     def dead_drop_all(self, *, prefix: str = "", reason: Reason | None = None, dry_run: bool = False) -> int:
         """Forget every dead row, or those that a filter finds, for good; return how many."""
 
+T = TypeVar("T")
+
 class BlockingJournals:
     """Every topic of journals: `bank = hw.journals("bank")`, then `bank["alice"].append({"type": "opened"})`."""
 
@@ -676,7 +678,7 @@ class BlockingTopicJournals:
         """Count what the log keeps and what the copy holds, by partition: journals, events, bytes, forks, gaps, deleted, expired, lag."""
 
     def forks(self) -> care.ForkReport:
-        """The numbers of journals that several events have, as two writers make them, in the copy: the first thousand."""
+        """The numbers of journals that several events have, as two writers make them, copied or not: the first thousand."""
 
     def verify(self, *, progress: Callable[[int, int], None] | None = None) -> care.VerifiedCopy:
         """Compare the copy with what the log says; from half a million records on, on Spark. `progress`: is told, about once a second, how
@@ -702,8 +704,9 @@ class BlockingTopicJournals:
         line. What came before it stays. `NotOwner` for a topic that others number, too.
         """
 
-    def rebuild(self, *, why: str = "", dry_run: bool = False) -> care.RebuiltCopy:
-        """Let the replicator make the copy anew, from the beginning of the log, or from its base. Errors: `LogGap` without either."""
+    def rebuild(self, *, why: str = "", dry_run: bool = False, progress: Callable[[int, int], None] | None = None) -> care.RebuiltCopy:
+        """Let the replicator make the copy anew, from the beginning of the log, or from its base, and wait until it has: where none runs on
+        this data directory, the next one does it. `progress`: as of `verify`. Errors: `LogGap` without either; what stops a partition."""
 
     def expire(self, *, dry_run: bool = False) -> care.ExpiredJournals:
         """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""

@@ -24,10 +24,14 @@ from headwater.journal.dead import DeadRecord, dead_records, quarantine, retry, 
 from headwater.journal.discovery import JournalTopic, snapshots_of, with_snapshots
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.expiry import expire_journals
+from headwater.journal.forks import topic_forks
+from headwater.journal.leader import LocalReplicatorLock
 from headwater.journal.open_topic import OpenTopic
-from headwater.journal.rebuild import check_rebuild, request_rebuild
+from headwater.journal.rebuild import RebuildProgress, RebuildRequest, check_rebuild, rebuild_progress, request_rebuild
+from headwater.journal.replication_task import PartitionProblem
+from headwater.journal.replicator import lock_path, status_file
 from headwater.journal.requests import JournalsRequest
-from headwater.journal.stats import PartitionStatistics, topic_forks, topic_statistics
+from headwater.journal.stats import PartitionStatistics, topic_statistics
 from headwater.journal.status import ReplicatorStatus
 from headwater.journal.store import JournalStore
 from headwater.journal.store_address import store_address_of
@@ -36,10 +40,15 @@ from headwater.journal.write import ActionPlaced, ExpireDraft
 from headwater.log import Log
 from headwater.log.json_form import show_record
 from headwater.wire.operation import Operation
+from headwater.wire.problems import error_named
+from headwater.wire.progress import report
 from headwater.wire.times import show_time
 
 T = TypeVar("T")
 _FORKS = 1000
+_LOOK = 0.2  # seconds between two looks at what the replicator does
+_SETTLED = 5.0  # seconds without progress after which what stops a partition is an answer
+_STALLED = 60.0  # the same where a replicator of another machine may have to start first
 _DECISIONS = (REBUILD, DEAD_QUARANTINE, DEAD_DROP, DEAD_RETRY)  # records of the control topic, which name who has decided
 
 
@@ -50,6 +59,8 @@ class JournalCare:
         self._topics, self._clock, self._settings = topics, clock, settings
         self.large = LARGE
         """Records of a topic from which on Spark compares it."""
+        self.expired: Callable[[str, int], None] = lambda topic, count: None
+        """Is told how many journals of a topic expired."""
 
     async def perform(self, operation: Operation[Any, Any], request: Any, who: str) -> Any:
         """Perform one of them. `who`: the caller, whom the audit of decisions names."""
@@ -75,7 +86,7 @@ class JournalCare:
 
     async def forks(self, request: JournalsRequest) -> care.ForkReport:
         def find(log: Log, store: JournalStore, topic: JournalTopic) -> care.ForkReport:
-            found = topic_forks(store, topic, limit=_FORKS + 1)
+            found = topic_forks(log, store, topic, limit=_FORKS + 1)
             shown = [
                 care.ShownFork(id=fork.id, seq_nr=fork.seq_nr, partition=number, offsets=list(fork.offsets))
                 for number, fork in found[:_FORKS]
@@ -86,8 +97,6 @@ class JournalCare:
 
     def replicator(self, log: Log) -> ReplicatorStatus | None:
         """What the replicator of the data directory says about itself; None: none has said anything."""
-        from headwater.journal.replicator import status_file
-
         return status_file(self._data(log)).read()
 
     def _data(self, log: Log) -> Path:
@@ -158,15 +167,44 @@ class JournalCare:
         return JournalBases(self._data(log) / BASES, clock=self._clock)
 
     async def rebuild(self, request: care.RebuildCopy, who: str = "") -> care.RebuiltCopy:
-        def decide(log: Log, store: JournalStore, topic: JournalTopic) -> care.RebuiltCopy:
-            bases = self._bases(log)
-            if request.dry_run:
-                records = sum(sum(ends.values()) for _, ends in check_rebuild(log, topic, bases=bases))
-            else:
-                records = request_rebuild(log, topic, why=request.why, who=who, bases=bases).records
-            return care.RebuiltCopy(topic=topic.name, partitions=topic.partitions, records=records, dry_run=request.dry_run)
+        def check(log: Log, store: JournalStore, topic: JournalTopic) -> care.RebuiltCopy:
+            records = sum(sum(ends.values()) for _, ends in check_rebuild(log, topic, bases=self._bases(log)))
+            return care.RebuiltCopy(topic=topic.name, partitions=topic.partitions, records=records, dry_run=True)
 
-        return await self._work(request, decide)
+        def decide(log: Log, store: JournalStore, topic: JournalTopic) -> RebuildRequest:
+            return request_rebuild(log, topic, why=request.why, who=who, bases=self._bases(log))
+
+        if request.dry_run:
+            return await self._work(request, check)
+        asked = await self._work(request, decide)
+        finished = await self._rebuilt(request, asked)
+        return care.RebuiltCopy(topic=asked.topic.name, partitions=asked.topic.partitions, records=asked.records, finished=finished)
+
+    async def _rebuilt(self, request: care.RebuildCopy, asked: RebuildRequest) -> bool:
+        """Report how far the replicator is until it is done; False where none runs. Errors: what stops a partition of the topic."""
+        since, last = self._clock.monotonic(), None
+
+        def look(log: Log, store: JournalStore, topic: JournalTopic) -> tuple[RebuildProgress, bool, PartitionProblem | None]:
+            data = self._data(log)
+            here = LocalReplicatorLock(lock_path(data)).holder() is not None
+            said = status_file(data).read() if here else None
+            problems = [one.problem for one in said.partitions if one.topic == topic.name] if said is not None else []
+            return rebuild_progress(store, asked), here, next((one for one in problems if one is not None), None)
+
+        while True:
+            progress, here, problem = await self._work(request, look)
+            report(progress.done, progress.total)
+            if progress.finished:
+                return True
+            now = self._clock.monotonic()
+            if progress != last:
+                since, last = now, progress
+            elsewhere = self._topics.store_engine == "cassandra"  # whose replicator may be another machine's
+            if not here and (not elsewhere or now - since > _STALLED):
+                return False
+            if problem is not None and now - since > _SETTLED:
+                raise error_named(problem.code)(problem.message, hint=problem.hint)
+            await self._clock.sleep(_LOOK)
 
     async def expire(self, request: care.ExpireJournals, done: set[int] | None = None) -> care.ExpiredJournals:
         """`done`: as of `expire_journals`."""
@@ -180,6 +218,7 @@ class JournalCare:
         def purge(log: Log, store: JournalStore, topic: JournalTopic) -> care.ExpiredJournals:
             owned = purge_owned if has_claims(log, topic.name) else None
             found = expire_journals(log, store, topic, today=today, dry_run=request.dry_run, purge=owned, done=done)
+            self.expired(topic.name, sum(one.purged for one in found))
             shown = [care.ShownExpired(id=one.id, expire_on=one.expire_on, seq_nr=one.seq_nr, purged=one.purged) for one in found]
             return care.ExpiredJournals(topic=topic.name, journals=shown, dry_run=request.dry_run)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from headwater.client.backend import Backend
+from headwater.client.job import Job
 from headwater.client.journal import Journal
 from headwater.client.named_projection import NamedProjection
 from headwater.core.errors import BadInput, HeadwaterError
@@ -35,6 +36,7 @@ from headwater.wire import json
 if TYPE_CHECKING:
     from headwater.client.journal_performer import JournalPerformer
 
+T = TypeVar("T")
 _BATCH = 1000
 _LINES, _BYTES = 500, 4 << 20  # of one request of an import
 
@@ -193,13 +195,15 @@ class TopicJournals:
         return await self._backend.ask(care_ask.STATS, requests.JournalsRequest(topic=self.name))
 
     async def forks(self) -> care.ForkReport:
-        """The numbers of journals that several events have, as two writers make them, in the copy: the first thousand."""
+        """The numbers of journals that several events have, as two writers make them, copied or not: the first thousand."""
         return await (await self._backend.start(care_ask.FORKS, requests.JournalsRequest(topic=self.name))).result()
 
     async def verify(self, *, progress: Callable[[int, int], None] | None = None) -> care.VerifiedCopy:
         """Compare the copy with what the log says; from half a million records on, on Spark. `progress`: is told, about once a second, how
         many records are folded, and of how many. Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
-        job = await self._backend.start(care_ask.VERIFY, requests.JournalsRequest(topic=self.name))
+        return await self._told(await self._backend.start(care_ask.VERIFY, requests.JournalsRequest(topic=self.name)), progress)
+
+    async def _told(self, job: Job[T], progress: Callable[[int, int], None] | None) -> T:
         while progress is not None and (status := await job.status(1)).state == "running":
             progress(status.done, status.total)
         return await job.result()
@@ -246,9 +250,13 @@ class TopicJournals:
             )
         return done
 
-    async def rebuild(self, *, why: str = "", dry_run: bool = False) -> care.RebuiltCopy:
-        """Let the replicator make the copy anew, from the beginning of the log, or from its base. Errors: `LogGap` without either."""
-        return await self._backend.ask(care_ask.REBUILD, care.RebuildCopy(topic=self.name, why=why, dry_run=dry_run))
+    async def rebuild(
+        self, *, why: str = "", dry_run: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> care.RebuiltCopy:
+        """Let the replicator make the copy anew, from the beginning of the log, or from its base, and wait until it has: where none runs on
+        this data directory, the next one does it. `progress`: as of `verify`. Errors: `LogGap` without either; what stops a partition."""
+        request = care.RebuildCopy(topic=self.name, why=why, dry_run=dry_run)
+        return await self._told(await self._backend.start(care_ask.REBUILD, request), progress)
 
     async def expire(self, *, dry_run: bool = False) -> care.ExpiredJournals:
         """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""

@@ -200,7 +200,8 @@ def explained(error: OSError, path: Path | str, *, reading: bool = False) -> Hea
         if reading:
             return Unavailable(f"{path} cannot be read by this process ({error.strerror}).", hint="Change its permissions.")
         return ReadOnly(
-            f"{path} cannot be written by this process ({error.strerror}).", hint="Change its permissions, or open it with read_only=True."
+            f"{path} cannot be written by this process ({error.strerror}).",
+            hint="Change its permissions, or mount it for writing. What only reads works without that.",
         )
     if error.errno == errno.EISDIR:  # waiting does not help
         return Damaged(f"{error.filename or path} is a folder, and must be a file.", hint="Put the file back, or move the folder away.")

@@ -38,13 +38,14 @@ class CacheLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 class CacheCounts(msgspec.Struct):
     """How lookups ended. `hit`: the cache knew everything; `miss`: the log was scanned, because the journal was dropped (`limited`) or the
-    cache was too far behind (`behind`); `ahead`: the store holds everything already."""
+    cache was too far behind (`behind`); `ahead`: the store holds everything already. `seconds`: that lookups took, scans with them."""
 
     hit: int = 0
     miss: int = 0
     ahead: int = 0
     limited: int = 0
     behind: int = 0
+    seconds: float = 0.0
 
 
 class CachedTail(msgspec.Struct, frozen=True):

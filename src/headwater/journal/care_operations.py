@@ -48,8 +48,8 @@ FORKS = Operation(
     kind="job",
     role=Role.READER,
     patience=None,
-    says="Numbers of journals that several events have, as two writers make them, in the copy of a topic.",
-    errors=(*_KNOWN, Conflict),
+    says="Numbers of journals that several events have, as two writers make them, copied or not: the first thousand.",
+    errors=(*_KNOWN, Conflict, LogGap, UnreadableRecord),
 )
 VERIFY = Operation(
     part="journal",
@@ -85,11 +85,13 @@ REBUILD = Operation(
     path=f"{_TOPIC}/rebuild",
     request=care.RebuildCopy,
     answer=care.RebuiltCopy,
+    kind="job",
     role=Role.OPERATOR,
     changes=True,
+    patience=None,
     says="Let the replicator make the copy of a topic's journals anew, from the beginning of the log or from its base. Reads stay right "
-    "meanwhile.",
-    errors=_CHANGES,
+    "meanwhile, and scan more of the log; in Cassandra they are `LogGap` while a base is restored. Cancelling ends the waiting alone.",
+    errors=(*_CHANGES, UnreadableRecord),
 )
 EXPIRE = Operation(
     part="journal",

@@ -75,11 +75,13 @@ class VerifiedCopy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebuiltCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """The copy of a topic is made anew by the replicator. `records`: how many it copies for that."""
+    """The copy of a topic is made anew by the replicator. `records`: how many it copies for that. `finished`: false in a dry run, and where
+    no replicator runs: the next one does it."""
 
     topic: str
     partitions: Count
     records: Count
+    finished: bool = False
     dry_run: bool = False
 
 
@@ -124,7 +126,7 @@ class ShownFork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The forks in a topic's copy, the first thousand by partition, id and number. `more`: there are others."""
+    """The forks of a topic, the first thousand by partition, id and number. `more`: there are others."""
 
     topic: str
     forks: list[ShownFork]

@@ -36,9 +36,11 @@ class Chores:
         keep: Duration,
         clock: Clock,
         active: Callable[[], bool] = lambda: True,
+        expired: Callable[[str, int, float], None] = lambda topic, count, seconds: None,
     ) -> None:
+        """`expired`: is told of each look for expired journals the topic, how many it purged, and the time that it took."""
         self._log, self._store, self._discovery = log, store, discovery
-        self._keep, self._clock, self._active = keep, clock, active
+        self._keep, self._clock, self._active, self._expired = keep, clock, active, expired
 
     @contextmanager
     def running(self, stopping: threading.Event) -> Iterator[None]:
@@ -75,7 +77,9 @@ class Chores:
         if has_claims(self._log, topic.name):
             return  # its owners alone may purge: servers do so, each once a day
         if self._store.setting(key) != done:
-            expire_journals(self._log, self._store, topic, today=today)
+            began = self._clock.monotonic()
+            found = expire_journals(self._log, self._store, topic, today=today)
+            self._expired(topic.name, sum(one.purged for one in found), self._clock.monotonic() - began)
             self._store.set_setting(key, done)  # a death before this looks once more: what is purged is gone by then
 
     def _run(self, stopping: threading.Event) -> None:

@@ -43,8 +43,15 @@ class JournalMetrics:
         self._name = name
         self._guard = threading.Lock()
         self._calls: dict[tuple[str, CallType], _Counted] = {}
+        self._expired: dict[str, Counter] = {}
         self.topics: Callable[[], Iterable[TopicReading]] = tuple
         self.lags: Callable[[], Iterable[PartitionLag]] = tuple
+
+    def expired(self, topic: str, count: int) -> None:
+        """Count journals that this process has purged because their day had come. `topic`: its whole name."""
+        with self._guard:
+            counter = self._expired.setdefault(topic, Counter())
+        counter.add(count)
 
     def call(self, topic: str, type: CallType) -> MeasuredCall:
         """A call, as a block. An error that leaves it is a failure."""
@@ -63,7 +70,7 @@ class JournalMetrics:
 
     def families(self) -> Iterator[Metric]:
         with self._guard:
-            calls = sorted(self._calls.items())
+            calls, expired = sorted(self._calls.items()), sorted(self._expired.items())
         labels = ["topic", "type"]
         yield histogram_family(
             "headwater_journal_call_seconds",
@@ -78,7 +85,10 @@ class JournalMetrics:
             failed.add_metric(place, counted.failures.value)
             if place[1] in ("append", "read"):
                 events.add_metric(place, counted.events.value)
-        yield from (failed, events)
+        purged = CounterMetricFamily("headwater_journal_expired", "Journals that this server has purged on their day.", labels=["topic"])
+        for topic, counter in expired:
+            purged.add_metric((topic,), counter.value)
+        yield from (failed, events, purged)
         yield from self._caches()
         yield from self._lags()
 
@@ -89,6 +99,11 @@ class JournalMetrics:
             "where it had not read so far. The last two scan the log.",
             labels=["topic", "result"],
         )
+        seconds = CounterMetricFamily(
+            "headwater_journal_cache_lookup_seconds",
+            "Time of lookups in the head cache, with their scans of the log.",
+            labels=["topic"],
+        )
         cached = GaugeMetricFamily("headwater_journal_cached_journals", "Journals in the head caches.", labels=["topic"])
         doubles = CounterMetricFamily(
             "headwater_journal_duplicates", "Events that gave way to another one of the same number in a read.", labels=["topic"]
@@ -96,9 +111,10 @@ class JournalMetrics:
         for reading in self.topics():
             for result in _RESULTS:
                 results.add_metric((reading.topic, result), getattr(reading.counts, result))
+            seconds.add_metric((reading.topic,), reading.counts.seconds)
             cached.add_metric((reading.topic,), reading.cached)
             doubles.add_metric((reading.topic,), reading.duplicates)
-        yield from (results, cached, doubles)
+        yield from (results, seconds, cached, doubles)
 
     def _lags(self) -> Iterator[Metric]:
         labels = ["topic", "partition"]

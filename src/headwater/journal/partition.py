@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
+from time import perf_counter
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from headwater.core.errors import Closed, Conflict, Differs, LogGap, OffsetGone, Unavailable, UnreadableRecord
-from headwater.journal.action import ActionRecord, Append
+from headwater.core.errors import Closed, Conflict, Differs, LogGap, OffsetGone, Unavailable, UnknownTopic, UnreadableRecord
+from headwater.journal.action import ActionRecord
 from headwater.journal.actions import TailActions
-from headwater.journal.append_rows import append_rows
 from headwater.journal.cache import CacheLimits, HeadCache
-from headwater.journal.change import EventRow, Pointer
+from headwater.journal.change import Pointer
 from headwater.journal.claims import epochs_from, has_claims
 from headwater.journal.event import EventRecord
 from headwater.journal.event_bodies import expire_after_of
@@ -25,7 +24,7 @@ from headwater.journal.quarantined import QuarantinedRecords
 from headwater.journal.settings import JournalSettings
 from headwater.journal.short_read import add_tail, highest
 from headwater.journal.store import JournalStore, PartitionStore, PartitionView
-from headwater.journal.store_reach import StoreReach
+from headwater.journal.store_reach import LOG_ALONE, StoreReach, StoreView
 from headwater.journal.unreadable import at_offset, unreadable
 from headwater.journal.wire import read_record
 from headwater.log import Log
@@ -40,8 +39,6 @@ _SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups
 _FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
-LOG_ALONE: AbstractContextManager[None] = nullcontext()
-"""The view of a store that does not answer, while the log holds everything."""
 _NO_ACTIONS = TailActions()
 
 
@@ -131,7 +128,7 @@ class JournalPartition:
         if log_instead and self.reach.away() and self.bounds().start == 0:
             return LOG_ALONE
         copy = self.copy()
-        return nullcontext() if copy is None else _ViewBlock(self, copy.view())
+        return nullcontext() if copy is None else StoreView(self.bounds, copy.view())
 
     def viewed(self, call: Callable[[PartitionView | None], T], *, log_instead: bool = False) -> T:
         """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer.
@@ -196,10 +193,16 @@ class JournalPartition:
             return events
         if cache is None or end - cache.end > _NEAR:
             return None
-        if cache.end < end:
-            self._cached(Pointer(known - 1), end)
+        try:
+            if cache.end < end:
+                self._cached(Pointer(known - 1), end)
+        except (OffsetGone, Conflict, LogGap, UnknownTopic):  # the copy has gone on, and the log was deleted so far or is gone
+            return None
         appends = cache.short_tail(key_of(id), known, end)
         if appends is None:
+            return None
+        left_out = self.quarantined.offsets() if appends else ()
+        if left_out and any(append.offset in left_out for append in appends):
             return None
         events = copy.short_read(id, start, stop, known - 1, above=highest(appends))
         if events and appends and not add_tail(events, appends, stop, self.number):
@@ -230,7 +233,10 @@ class JournalPartition:
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
             return Joined(stored, stored, EMPTY, _NO_ACTIONS, pointer)
+        began = perf_counter()
         actions = self._actions(key_of(id), pointer, end).without(self.quarantined.offsets())
+        if self._cache is not None:
+            self._cache.counts.seconds += perf_counter() - began
         if actions.unreadable() is not None:
             actions = actions.without(self.quarantined.offsets(now=True))
         if (offset := actions.unreadable()) is not None:
@@ -386,47 +392,3 @@ class JournalPartition:
     def cache(self) -> HeadCache | None:
         """The head cache; None before the first read."""
         return self._cache
-
-
-class _ViewBlock(AbstractContextManager[PartitionView | None]):
-    """A view of a store's copy; None where the copy is of another topic of this name and this one's log holds everything. A class and not a
-    generator: every read opens one."""
-
-    __slots__ = ("_partition", "_view")
-
-    def __init__(self, partition: JournalPartition, view: AbstractContextManager[PartitionView]) -> None:
-        self._partition = partition
-        self._view: AbstractContextManager[PartitionView] | None = view
-
-    def __enter__(self) -> PartitionView | None:
-        assert self._view is not None
-        try:
-            return self._view.__enter__()
-        except Differs:
-            if self._partition.bounds().start > 0:
-                raise
-            self._view = None
-            return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._view is not None:
-            self._view.__exit__(kind, error, trace)
-
-
-def event_rows(record: Record, partition: int) -> list[EventRow]:
-    """The events of an Append's record, by number. Errors: `UnreadableRecord`."""
-    return rows_of(read_record(record), partition)
-
-
-def rows_of(append: ActionRecord | None, partition: int) -> list[EventRow]:
-    """The events of an Append, by number. Errors: `UnreadableRecord`."""
-    if append is None or append.value is None:
-        return []
-    assert isinstance(append.action, Append)
-    try:
-        rows, _ = append_rows(append.action, append.value, partition, append.offset, append.timestamp, append.headers)
-    except UnreadableRecord as error:
-        raise at_offset(error, append.offset) from error
-    if len(rows) > 1:
-        rows.sort(key=lambda row: row.seq_nr)
-    return rows

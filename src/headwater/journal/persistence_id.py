@@ -1,4 +1,5 @@
-"""Persistence ids of Akka and Pekko: which topic and which journal they name, as the plugin of kafka-journal has it."""
+"""Persistence ids of Akka and Pekko: which topic and which journal they name, as the plugin of kafka-journal has it. For programs that read
+what such a plugin has written; headwater itself goes by topics and ids."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Makes the copy of a topic anew from the log. The decision is a record of the control topic, and the replicator carries it out.
 
-Readers stay right meanwhile: they fold what lies behind the pointer, which begins anew, from the log.
+Readers stay right meanwhile: they fold what lies behind the pointer, which begins anew, from the log. In Cassandra they meet `LogGap` while
+a base is restored, because its rows are there before the pointer is.
 """
 
 from __future__ import annotations

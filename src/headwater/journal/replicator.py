@@ -112,7 +112,8 @@ def replicator(
             bases=JournalBases(settings.data / BASES, files=files, clock=clock),
         )
         opened.callback(loop.close)
-        chores = Chores(log, store, Discovery(log, journal.prefixes), keep=journal.keep, clock=clock, active=lambda: loop.active)
+        found = Discovery(log, journal.prefixes)
+        chores = Chores(log, store, found, keep=journal.keep, clock=clock, active=lambda: loop.active, expired=metrics.expired)
         opened.enter_context(chores.running(stopping))
         yield loop
 

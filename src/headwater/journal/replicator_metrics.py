@@ -44,6 +44,8 @@ class ReplicatorMetrics(Collector):
         self._topics: dict[str, _TopicCopied] = {}
         self._seconds = {engine: Histogram(SECONDS) for engine in _ENGINES}
         self._records = {engine: Histogram(RECORDS) for engine in _ENGINES}
+        self._expired: dict[str, Counter] = {}
+        self._expiry = Histogram(SECONDS)
         self._status: ReplicatorStatus | None = None
 
     def copied(self, outcome: RoundOutcome, now: int) -> None:
@@ -61,6 +63,13 @@ class ReplicatorMetrics(Collector):
             if one.timestamp:
                 topic.latency.observe(max(0, now - one.timestamp) / 1000)
 
+    def expired(self, topic: str, count: int, seconds: float) -> None:
+        """Count the journals that a daily look through a topic has purged, and the time that it took."""
+        with self._guard:
+            counter = self._expired.setdefault(topic, Counter())
+        counter.add(count)
+        self._expiry.observe(seconds)
+
     def stands(self, status: ReplicatorStatus) -> None:
         """Take the newest status. Topics that are gone are no longer shown."""
         self._status = status
@@ -70,7 +79,7 @@ class ReplicatorMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._guard:
-            topics = sorted(self._topics.items())
+            topics, expired = sorted(self._topics.items()), sorted(self._expired.items())
         for name, text in _COUNTERS.items():
             counter = CounterMetricFamily(f"headwater_replicator_{name}", text, labels=["topic"])
             for topic, copied in topics:
@@ -97,6 +106,17 @@ class ReplicatorMetrics(Collector):
             ["engine"],
             engines,
             lambda engine: self._records[engine],
+        )
+        purged = CounterMetricFamily("headwater_replicator_expired", "Journals that were purged on their day of expiry.", labels=["topic"])
+        for name, number in expired:
+            purged.add_metric((name,), number.value)
+        yield purged
+        yield histogram_family(
+            "headwater_replicator_expiry_seconds",
+            "One look through a topic for journals whose day has come, which is once a day.",
+            [],
+            [((), self._expiry)],
+            lambda expiry: expiry,
         )
         yield from self._standing()
 

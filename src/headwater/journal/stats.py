@@ -9,7 +9,7 @@ import msgspec
 from headwater.core.errors import Conflict, Differs
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.lag import PartitionLag, partition_lag
-from headwater.journal.store import CopyTotals, ForkedNumber, JournalStore
+from headwater.journal.store import CopyTotals, JournalStore
 from headwater.log import Log
 from headwater.log.content import content_of
 
@@ -52,22 +52,3 @@ def _totals(store: JournalStore, topic: JournalTopic, partition: int, today: dat
             if attempt == _TIMES - 1:
                 raise
     raise AssertionError("unreachable")
-
-
-def topic_forks(store: JournalStore, topic: JournalTopic, *, limit: int = 1000) -> list[tuple[int, ForkedNumber]]:
-    """The partition of each, and the numbers of journals that several events have, up to `limit`. Errors: as `topic_statistics`."""
-    found: list[tuple[int, ForkedNumber]] = []
-    for number in range(topic.partitions):
-        copy = store.partition(topic.name, number, topic.generation, create=False)
-        for attempt in range(_TIMES if copy is not None else 0):
-            assert copy is not None
-            try:
-                with copy.view() as view:
-                    found += [(number, fork) for fork in view.forks(limit)]
-                break
-            except Differs:
-                break
-            except Conflict:
-                if attempt == _TIMES - 1:
-                    raise
-    return found[:limit]

@@ -160,6 +160,15 @@ class SinkAdaptor(Generic[Own]):
         by an address."""
         return True
 
+    def probe(self, part: Part) -> str:
+        """Leave a small file where the writers of the part leave theirs, and return its name; empty for a sink without files of its own.
+        Called in this process, which may be on another machine than the run. Errors: `Unavailable` where it cannot write there."""
+        return ""
+
+    def probed(self, part: Part, name: str) -> bool:
+        """Whether this process, the run's, sees the file that `probe` has left; removes it."""
+        return True
+
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         """Called by the run, for parts in the order of their offsets, before their offsets are acknowledged. May be called again."""
 
@@ -251,6 +260,12 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
 
     def seen(self, part: Part) -> bool:
         return self._sink().seen(part)
+
+    def probe(self, part: Part) -> str:
+        return self._sink().probe(part)
+
+    def probed(self, part: Part, name: str) -> bool:
+        return self._sink().probed(part, name)
 
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         self._sink().publish(part, receipt)

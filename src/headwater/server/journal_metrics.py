@@ -19,6 +19,7 @@ from headwater.server.journal_replicator import child_pid
 def measure(metrics: Metrics, performer: JournalPerformer, log: LocalLog) -> None:
     """Let a server's metrics count the calls on journals, and show what its replicator has counted."""
     performer.metrics = journal_metrics(performer.topics_open, performer.clock)
+    performer.care.expired = performer.metrics.expired
     metrics.add(performer.metrics)
     metrics.add(performer.snapshots.metrics)
     measure_projections(metrics, performer, log)

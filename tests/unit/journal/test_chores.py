@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from tests.unit.journal.ground import TOPIC, Ground, appended, eventually
@@ -14,7 +15,13 @@ from headwater.testing.clock import ManualClock
 DAY = 86_400
 
 
-def chores(ground: Ground, *, keep: str = "0ms", active: bool = True) -> Chores:
+def chores(
+    ground: Ground,
+    *,
+    keep: str = "0ms",
+    active: bool = True,
+    expired: Callable[[str, int, float], None] = lambda topic, count, seconds: None,
+) -> Chores:
     return Chores(
         ground.log,
         ground.store,
@@ -22,6 +29,7 @@ def chores(ground: Ground, *, keep: str = "0ms", active: bool = True) -> Chores:
         keep=Duration.parse(keep),
         clock=ground.clock,
         active=lambda: active,
+        expired=expired,
     )
 
 
@@ -54,12 +62,14 @@ def test_it_looks_for_expired_journals_once_a_day(ground: Ground, monkeypatch: p
     ground.topic()
     ground.append(appended("a", 1, expire_after=DAY * 1000))
     ground.loop().catch_up()
-    daily = chores(ground)
+    told: list[tuple[str, int, float]] = []
+    daily = chores(ground, expired=lambda *said: told.append(said))
     daily.turn()
     assert ground.log.bounds(TOPIC, 0).end == 1
     ground.clock.advance(DAY)
     daily.turn()
     assert ground.log.bounds(TOPIC, 0).end == 2
+    assert told == [(TOPIC, 0, 0.0), (TOPIC, 1, 0.0)]
     monkeypatch.setattr("headwater.journal.chores.expire_journals", lambda *_, **__: pytest.fail("twice a day"))
     daily.turn()
     assert ground.store.setting(expired_setting(TOPIC))
@@ -70,10 +80,11 @@ def test_a_topic_that_fails_keeps_no_other_and_is_tried_again(ground: Ground, mo
         ground.topic(name)
     tried: list[str] = []
 
-    def fail(log: object, store: object, topic: object, **_: object) -> None:
+    def fail(log: object, store: object, topic: object, **_: object) -> list[object]:
         tried.append(topic.name)  # type: ignore[attr-defined]
         if len(tried) == 1:
             raise Unavailable("Away.")
+        return []
 
     monkeypatch.setattr("headwater.journal.chores.expire_journals", fail)
     daily = chores(ground)

@@ -40,16 +40,19 @@ def test_a_strangers_word_becomes_no_label() -> None:
         pass
     call.events(3)
     assert not values(metrics)
+    metrics.expired("journal-bank", 2)
+    assert values(metrics) == {("headwater_journal_expired_total", "journal-bank"): 2}
 
 
 def test_caches_and_lags_are_read_at_each_scrape() -> None:
     metrics = JournalMetrics(str)
-    metrics.topics = lambda: [TopicReading("journal-bank", CacheCounts(hit=1, miss=7, ahead=2, limited=3, behind=4), 5, 6)]
+    metrics.topics = lambda: [TopicReading("journal-bank", CacheCounts(hit=1, miss=7, ahead=2, limited=3, behind=4, seconds=0.5), 5, 6)]
     metrics.lags = lambda: [PartitionLag(topic="journal-bank", partition=1, pointer=1, start=0, end=9, records=7, seconds=1.5, missing=2)]
     found = values(metrics)
     assert [found["headwater_journal_cache_lookups_total", result, "journal-bank"] for result in ("hit", "ahead", "limited", "behind")] == [
         1, 2, 3, 4,
     ]  # fmt: skip
+    assert found["headwater_journal_cache_lookup_seconds_total", "journal-bank"] == 0.5
     assert found["headwater_journal_cached_journals", "journal-bank"] == 5
     assert found["headwater_journal_duplicates_total", "journal-bank"] == 6
     assert found["headwater_replicator_lag_records", "1", "journal-bank"] == 7

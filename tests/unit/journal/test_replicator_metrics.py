@@ -38,7 +38,10 @@ def test_rounds_are_counted_by_topic_and_engine() -> None:
     metrics = ReplicatorMetrics()
     metrics.copied(copied(), 12_000)
     metrics.stands(standing())
+    metrics.expired("journal-bank", 3, 0.25)
     found = values(list(metrics.collect()))
+    assert found["headwater_replicator_expired_total", "journal-bank"] == 3
+    assert found["headwater_replicator_expiry_seconds_sum",] == 0.25
     assert found["headwater_replicator_records_total", "journal-bank"] == 5
     assert found["headwater_replicator_events_total", "journal-bank"] == 8
     assert found["headwater_replicator_bytes_total", "journal-bank"] == 70

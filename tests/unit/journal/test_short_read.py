@@ -9,8 +9,9 @@ import pytest
 from tests.unit.journal.partitions import TOPIC, Ground
 
 from headwater.journal.action import ActionRecord, Append, Delete, Purge
+from headwater.journal.append_rows import event_rows
+from headwater.journal.control import ControlLog, Quarantine
 from headwater.journal.event import MAX_SEQ_NR
-from headwater.journal.partition import event_rows
 from headwater.journal.read import JournalRead
 from headwater.journal.short_read import SHORT, add_tail, highest, short_events
 from headwater.journal.shown import events_of
@@ -73,6 +74,29 @@ def test_what_takes_the_long_way(ground: Ground) -> None:
     ground.put("a", Purge())
     assert not both(ground)
     ground.partition.quick = False
+    assert ground.partition.short_read("a", 1, MAX_SEQ_NR) is None
+
+
+def test_a_log_that_was_deleted_up_to_a_newer_pointer_takes_the_long_way(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.copy()
+    ground.append("a", 2)
+    assert both(ground)
+    for number in range(3, 8):
+        ground.append("a", number)
+    ground.copy()
+    ground.log.delete_before(TOPIC, 0, 6, part=PART)
+    assert ground.partition.short_read("a", 1, MAX_SEQ_NR) is None
+    assert both(ground), "the long way has seen the newer pointer"
+
+
+def test_a_quarantined_record_that_can_be_decoded_by_now_is_left_out(ground: Ground) -> None:
+    ground.append("a", 1)
+    ground.copy()
+    offset = ground.append("a", 2)
+    ControlLog(ground.log, TOPIC).append(Quarantine(generation=ground.topic.generation, partition=0, offset=offset))
+    ground.append("a", 3)
+    assert ground.read("a") == [(1, 0), (3, 2)]
     assert ground.partition.short_read("a", 1, MAX_SEQ_NR) is None
 
 

@@ -6,8 +6,8 @@ from random import Random
 from tests.unit.journal.ground import TOPIC, Ground, appended, deleted, random_records
 
 from headwater.journal.discovery import JournalTopic
-from headwater.journal.stats import PartitionStatistics, topic_forks, topic_statistics
-from headwater.journal.store import CopyTotals, ForkedNumber, PartitionView
+from headwater.journal.stats import PartitionStatistics, topic_statistics
+from headwater.journal.store import CopyTotals, PartitionView
 
 TODAY = date(2023, 11, 20)  # the clock of the tests begins six days earlier
 
@@ -55,16 +55,3 @@ def test_sqlite_counts_what_a_walk_over_all_rows_counts(ground: Ground) -> None:
         with copy.view() as view:
             assert view.totals(TODAY) == PartitionView.totals(view, TODAY)
             assert view.totals(TODAY).events
-
-
-def test_forks_are_found_with_their_places_in_sql_as_by_a_walk(ground: Ground) -> None:
-    topic = ground.topic(partitions=1)
-    ground.append(appended("b", 1, 2), appended("a", 1), appended("b", 2), appended("a", 2), appended("b", 2, 3), appended("a", 1))
-    ground.loop().catch_up()
-    found = topic_forks(ground.store, topic)
-    assert found == [(0, ForkedNumber("a", 1, (1, 5))), (0, ForkedNumber("b", 2, (0, 2, 4)))]
-    assert topic_forks(ground.store, topic, limit=1) == found[:1]
-    copy = ground.store.partition(topic.name, 0, topic.generation)
-    assert copy is not None
-    with copy.view() as view:
-        assert PartitionView.forks(view) == view.forks()

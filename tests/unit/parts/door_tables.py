@@ -108,7 +108,7 @@ DIFFERENT: dict[str, tuple[str, str, str]] = {
     "journal_mark": ("mark", "", "The id of the mark is `id` in Python."),
     "journal_snapshots_find": ("newest", "", "The door has `load`, which is the newest, and `list`."),
     "journal_snapshots_save": ("body", "offset payload seq_nr", _PARTS_OF_INDEX),
-    "journal_verify": ("", "progress", _PROGRESS),
+    **dict.fromkeys(("journal_verify", "journal_rebuild"), ("", "progress", _PROGRESS)),
     "journal_import_lines": ("first_line", "", "The door counts the lines that it has sent."),
     **dict.fromkeys(("documents_content_list", "documents_content_export"), ("limit", "", "The door goes through all pages.")),
     "documents_content_get": (

@@ -43,6 +43,8 @@ def test_what_its_class_has_is_called() -> None:
     plan = adaptor.plan(Namespaces(), 3)
     assert plan.slices[0].spec == {"slices": 3}
     assert [piece.position for piece in adaptor.read(plan.slices[0], None)] == [1]
+    assert not plan.repeats
+    assert adaptor.plan(Namespaces(), 1).repeats  # one slice was asked for: its order is kept
     assert adaptor.same(plan, Namespaces())
     assert adaptor.unit(plan.slices[0]) == ("n", None)
 

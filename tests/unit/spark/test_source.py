@@ -102,9 +102,8 @@ class TestRead:
         reader = spark.read.format("headwater").option("data", f"{tmp_path}/data").option("splitRecords", 10)
         frame = reader.option("startingOffset", 5).load("pipeline:shop")
         assert frame._jdf.schema().treeString().count("\n |--") == 8
-        found = frame.selectExpr(
-            "sum(from_json(data, 'eur DECIMAL(9,2)').eur) AS total", "count(*) AS rows", "max(namespace) AS of"
-        ).first()
+        total = "sum(from_json(data, 'eur DECIMAL(9,2)').eur) AS total"
+        found = frame.selectExpr(total, "count(*) AS rows", "max(namespace) AS of").first()
         assert found is not None
         assert (str(found.total), found.rows, found["of"]) == (str(sum(range(5, 30)) + 12.5) + "0", 25, "orders")
 

@@ -89,6 +89,12 @@ class FileSink(SinkAdaptor[File]):
     def seen(self, part: Part) -> bool:
         return self._target(part.pipeline, part.sink).seen()
 
+    def probe(self, part: Part) -> str:
+        return self._target(part.pipeline, part.sink).probe(part)
+
+    def probed(self, part: Part, name: str) -> bool:
+        return self._target(part.pipeline, part.sink).probed(name)
+
     def publish(self, part: Part, receipt: dict[str, Any]) -> None:
         self._target(part.pipeline, part.sink).publish(part, receipt)
 

@@ -12,6 +12,7 @@ from typing import Any
 from headwater.adaptors.file.adaptor import File
 from headwater.adaptors.file.formats import WrittenCompression, compression_of
 from headwater.adaptors.file.store import FolderStore
+from headwater.adaptors.parts import probe_file
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.core.errors import AlreadyExists, HeadwaterError, Unavailable
 from headwater.core.files import FileLock, Files, explained, make_dirs
@@ -110,6 +111,14 @@ class Target(ABC):
     def seen(self) -> bool:
         """Whether this process sees the owner that `begin` noted: of this sink, whatever its run."""
         return self._ownership.mine()
+
+    def probe(self, part: Part) -> str:
+        """As `SinkAdaptor.probe`: the next run deletes the file where this one has died before it could."""
+        return probe_file.leave(self._files, self.work / f"{temporary(part)}.probe")
+
+    def probed(self, name: str) -> bool:
+        """As `SinkAdaptor.probed`."""
+        return probe_file.taken(self._files, self.work / name)
 
     @abstractmethod
     def leave(self, former: str) -> None:

@@ -11,11 +11,11 @@ import msgspec
 from headwater.adaptors.journal.adaptor import IDS
 from headwater.adaptors.pieces import decoded_any
 from headwater.core.errors import UnreadableRecord
+from headwater.journal.append_rows import event_rows
 from headwater.journal.change import EventRow
 from headwater.journal.event import PayloadKind
 from headwater.journal.followed import OpenEvent
 from headwater.journal.metadata import EMPTY_COLUMN, read_metadata_column
-from headwater.journal.partition import event_rows
 from headwater.log.record import Record
 from headwater.pipeline import values
 from headwater.pipeline.message import DEFAULT_ID, Message, Mode

@@ -14,11 +14,12 @@ from headwater.adaptors.file.parquet_columns import RULES
 from headwater.adaptors.file.parquet_writer import ParquetPartWriter
 from headwater.adaptors.file.readback import of_table
 from headwater.adaptors.file.target import gone
+from headwater.adaptors.parts import probe_file
 from headwater.adaptors.parts.ownership import PartsOwnership
 from headwater.adaptors.spark.adaptor import SparkAdaptor
 from headwater.adaptors.spark.connection import current_session, explaining, loaded, staging
 from headwater.adaptors.spark.store import WORK, HadoopStore, SparkRanges
-from headwater.core.files import explained
+from headwater.core.files import Files, explained
 from headwater.pipeline.claim import SinkClaim, checked_owner
 from headwater.pipeline.columns import ColumnRules
 from headwater.pipeline.env import resolve
@@ -103,6 +104,12 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
 
     def seen(self, part: Part) -> bool:
         return self._staged(part.pipeline, part.sink, part.epoch).is_dir()
+
+    def probe(self, part: Part) -> str:
+        return probe_file.leave(Files(), self._staged(part.pipeline, part.sink, part.epoch) / f"probe-{part.attempt}")
+
+    def probed(self, part: Part, name: str) -> bool:
+        return probe_file.taken(Files(), self._staged(part.pipeline, part.sink, part.epoch) / name)
 
     def _staged(self, pipeline: str, sink: str, epoch: int) -> Path:
         """The folder in which tasks stage what the run saves."""

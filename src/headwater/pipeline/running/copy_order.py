@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headwater.core.errors import BadInput
 from headwater.pipeline.definition import Sink
 from headwater.pipeline.message import DEFAULT_ID, Message
 from headwater.pipeline.offsets.state import ReaderState
@@ -37,6 +38,13 @@ class CopyOrder:
             slices = reader.plan.get("slices", ())
             names = dict.fromkeys(str(part["namespace"]) for part in slices if part["namespace"] in self._sink.namespaces)
             renamed = chain([one for one in self._sink.transforms if isinstance(one, Remap)])([Message(one, {}) for one in names])
-            places = [self._sink.adaptor.place(one.namespace) for one in renamed if one is not None]
+            places = [self._place(one.namespace) for one in renamed if one is not None]
             self._merged = reader.run, len(set(places)) < len(places)
         return self._merged[1]
+
+    def _place(self, namespace: str) -> str:
+        """The place of a namespace; one that the sink can have no place for is refused when its messages come."""
+        try:
+            return self._sink.adaptor.place(namespace)
+        except BadInput:
+            return f"refused {namespace}"

@@ -19,7 +19,7 @@ from headwater.core.settings import SparkSettings
 from headwater.log import Log
 from headwater.pipeline.running.part_delivery import deliver_part
 from headwater.pipeline.running.pieces import Copied, CopyWork, copy_slices
-from headwater.pipeline.running.visibility import check_seen, unseen_log
+from headwater.pipeline.running.visibility import check_probes, check_seen, probe, unseen_log
 from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.pipeline.sink_adaptor import Part
 from headwater.spark.lazy import LazySpark
@@ -46,6 +46,7 @@ class Engine:
         self._stopping = stopping
         self._free = threading.Event()  # set while no copy has all of Spark's cores
         self._free.set()
+        self._probed: set[tuple[str, int]] = set()  # the sinks, each with the run's epoch, whose tasks the run sees write
         self._checked: SparkSession | None = None  # the session that may run our tasks
 
     def copy(self, work: CopyWork, tasks: dict[int, list[int]]) -> list[Copied]:
@@ -66,11 +67,24 @@ class Engine:
         """Each part in a task of its own; outcomes in the order of the parts. `through`: as `Runner.run` has it."""
         from headwater.spark.ranges import Range
 
+        self.probe(work, parts[0])
         ranges = [Range(work.topic, number, part.start, part.end) for number, part in enumerate(parts)]
         worker = partial(_deliver_task, work, tuple(parts), batch, not self.spark.local)
         with self._seeing_log():
             tables = self._runner().run(ranges, worker, schema=RESULT, cancel=self._stopping, through=through)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
+
+    def probe(self, work: SinkWork, part: Part) -> None:
+        """Once for each sink and run, before the first batch: try whether the run sees what tasks write. Errors: `BadConfig`."""
+        from headwater.spark.ranges import Range
+
+        if self.spark.local or (work.sink.name, part.epoch) in self._probed:
+            return
+        ranges = [Range(work.topic, number, part.start, part.start) for number in range(self.spark.cores)]  # a task for each worker
+        with self._seeing_log():
+            tables = self._runner().run(ranges, partial(_probe_task, work, part), schema=RESULT, cancel=self._stopping)
+        check_probes(work, part, [msgspec.json.decode(one.column("result")[0].as_py(), type=tuple[str, str]) for one in tables])
+        self._probed.add((work.sink.name, part.epoch))
 
     @contextmanager
     def _seeing_log(self) -> Iterator[None]:
@@ -124,6 +138,10 @@ def _deliver_task(work: SinkWork, parts: tuple[Part, ...], batch: int, apart: bo
         check_seen(work, part)
     with uncollected():
         return result_table(deliver_part(log, work, part, batch=batch, ends=_over(time.monotonic() + work.seconds)))
+
+
+def _probe_task(work: SinkWork, part: Part, log: Log, given: Range) -> pa.RecordBatch:
+    return result_table(probe(work, msgspec.structs.replace(part, attempt=random_id())))
 
 
 def _over(deadline: float) -> Callable[[], bool]:

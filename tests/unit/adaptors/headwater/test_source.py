@@ -106,6 +106,8 @@ def test_following_ends_when_told_and_gives_what_comes(log: EmbeddedLog, topic: 
 def test_only_a_copy_is_cut_and_what_comes_later_is_left_to_following(log: EmbeddedLog, topic: Callable[..., HeadwaterAdaptor]) -> None:
     adaptor = topic(*[Record(None, b'{"n":%d}' % n) for n in range(10)], partitions=2, copy=True)
     plan = adaptor.plan(ALL, 3)
+    assert not plan.repeats  # slices of a partition are read side by side
+    assert adaptor.plan(ALL, 1).repeats
     assert [(one.spec["partition"], one.spec["begin"], one.spec["end"]) for one in plan.slices] == [(0, 0, 4), (0, 4, 8), (0, 8, 10)]
     log.append("orders", 1, [Record(None, b'{"n":10}')])
     copied = [message.data["n"] for one in plan.slices for piece in adaptor.read(one, None) for message in piece.messages]

@@ -89,6 +89,7 @@ def test_following_begins_behind_the_copy(bank: Ground) -> None:
     bank.append(appended("a", 1, 2), deleted("a", 1), purged("b"))
     reading = source(bank)
     plan = reading.plan(ALL, 4)
+    assert plan.repeats
     bank.append(appended("b", 1))
     bank.append(appended("a", 3), partition=1)
     assert [message.id for message in copied(reading)][:2] == [["a", 1], ["a", 2]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from decimal import Decimal
@@ -207,6 +208,10 @@ def test_a_task_that_does_not_see_the_staging_folder_of_its_run_knows_it(running
     elsewhere = spark("orc", path=f"{tmp_path}/out", staging=str(tmp_path / "of-the-worker"))
     assert not elsewhere.seen(part(0, 5))
     assert not (tmp_path / "of-the-worker").exists()
+    assert adaptor.probed(part(0, 5), name := adaptor.probe(part(0, 5, attempt="a")))
+    assert not adaptor.probed(part(0, 5), name)
+    shutil.copytree(tmp_path / "staging", tmp_path / "of-the-worker")
+    assert not adaptor.probed(part(0, 5), elsewhere.probe(part(0, 5, attempt="b")))
 
 
 def test_what_was_staged_and_is_gone_does_not_count_as_published(running: SparkSession, tmp_path: Path) -> None:

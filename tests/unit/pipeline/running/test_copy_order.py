@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from headwater.pipeline import Pipeline, arrow, omit, opfilter, pretty, python, remap, rename, skip, sql
-from headwater.pipeline.adaptors import file, sqlite
+from headwater.pipeline.adaptors import file, opensearch, sqlite
 from headwater.pipeline.offsets.state import ReaderState
 from headwater.pipeline.running.copy_order import CopyOrder
 from headwater.pipeline.source_adaptor import CopyPlan, Slice
@@ -52,6 +52,13 @@ def test_documents_that_keep_their_ids_and_places_may_be_written_side_by_side(tr
 @pytest.mark.parametrize("transforms", CHANGED)
 def test_several_documents_may_become_one(transforms: list[Transform]) -> None:
     assert repeats(transforms)
+
+
+def test_a_namespace_that_the_sink_has_no_place_for_is_left_to_its_messages() -> None:
+    pipeline = Pipeline("p")
+    pipeline.source("s", file("in/")).save("t", opensearch("http://localhost:9200"))
+    plan: dict[str, Any] = msgspec.to_builtins(CopyPlan(identity={}, slices=(Slice("_ _", {}), Slice("x" * 300, {}))))
+    assert not CopyOrder(pipeline.sinks["t"]).repeats(ReaderState(run="r", plan=plan, begun=0, upto=0), {})
 
 
 def test_several_namespaces_may_share_a_table() -> None:

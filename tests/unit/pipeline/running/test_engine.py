@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
 
 from headwater.core.errors import BadConfig, UnknownTopic, Unsupported
 from headwater.core.settings import SparkSettings
-from headwater.log import Log
+from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.pipeline import Pipeline
 from headwater.pipeline.adaptors import file, sqlite
@@ -22,6 +23,7 @@ from headwater.pipeline.running.pieces import CopyWork
 from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.spark import session
 from headwater.spark.lazy import LazySpark
+from headwater.spark.ranges import Range
 from headwater.spark.starting import SPECULATION
 
 
@@ -71,6 +73,32 @@ def test_an_embedded_log_that_tasks_of_a_cluster_do_not_see_is_told_as_that(
     work = SinkWork(pipeline="p", topic="t", sink=Sink(name="s", adaptor=sqlite("x.db"), namespaces=Namespaces()), epoch=1)
     with pytest.raises(error):
         engine.deliver_parts(work, [work.part("p#1", 0, 1)], batch=1)
+
+
+def test_tasks_of_a_cluster_try_once_for_each_sink_and_run_whether_the_run_sees_what_they_write(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Here:
+        """Its tasks are called here."""
+
+        session = None
+        tasks: ClassVar[list[int]] = []
+
+        def run(self, ranges: list[Range], worker: Callable[[Log, Range], pa.RecordBatch], **more: object) -> list[pa.Table]:
+            self.tasks.append(len(ranges))
+            return [pa.Table.from_batches([worker(log, one)]) for one in ranges]
+
+    log.append("t", 0, [Record(b"x", b'{"_id":1}')])
+    monkeypatch.setattr(LazySpark, "runner", lambda self: Here())
+    engine = Engine(log, SparkSettings(master="spark://h:7077"), stopping=threading.Event())
+    adaptor = file(f"{tmp_path}/out/")
+    work = SinkWork(pipeline="p", topic="t", sink=Sink(name="s", adaptor=adaptor, namespaces=Namespaces()), epoch=1)
+    adaptor.begin("p#1", "s", 1)
+    for _ in range(2):
+        [outcome] = engine.deliver_parts(work, [work.part("p#1", 0, 1)], batch=1)
+        assert outcome.acked == 1
+    assert Here.tasks == [engine.spark.cores, 1, 1]
+    assert not list((tmp_path / "out" / ".headwater").glob("*.probe"))
 
 
 @pytest.mark.spark

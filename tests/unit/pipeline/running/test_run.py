@@ -271,6 +271,32 @@ def test_a_sink_that_stands_keeps_nobody_from_reading(log: Log, tmp_path: Path) 
     assert (run.progress()[0].position, run.progress()[1].position) == (21, 2)
 
 
+def test_a_sink_that_is_slow_keeps_nobody_from_reading(log: Log, tmp_path: Path) -> None:
+    """Its first batch takes until everything is read, and has come to the other sink."""
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def slow(message: Message) -> Message:
+        entered.set()
+        assert goes_on.wait(60)
+        return message
+
+    pipeline = piped(tmp_path, {"own": sqlite(str(tmp_path / "own.db"))}, source=Trickle())
+    Branch(pipeline).transform(python(slow)).save("slow", file(str(tmp_path / "slow.jsonl")))
+    run = Run(pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never")), follow=True)
+    meanwhile: list[int] = []
+
+    def reached() -> bool:
+        places = [one.position for one in run.progress()] or [-1, -1]
+        if entered.is_set() and places[0] == 11 and not meanwhile:
+            meanwhile.append(places[1])
+            goes_on.set()
+        return places[1] == 11
+
+    until(run, reached)
+    assert meanwhile == [-1]
+    assert [one.position for one in run.progress()] == [11, 11]
+
+
 def test_a_live_run_begins_a_sink_anew_that_it_has_given_up_once_an_operator_moves_it(log: Log, tmp_path: Path) -> None:
     target, settings = tmp_path / "o.jsonl", Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
     pipeline = piped(tmp_path, {"own": sqlite(str(tmp_path / "own.db"))}, source=Trickle())
