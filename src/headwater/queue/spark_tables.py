@@ -182,7 +182,7 @@ class QueueChanges(_QueueTable):
         return [*packed, _packed(_batch(self.schema, iter(found)))] if found else packed
 
 
-_VIEWS = {"rows": QueueRows, "dead": DeadRows, "history": QueueChanges}
+_VIEWS: dict[str, type[QueueRows | DeadRows | QueueChanges]] = {"rows": QueueRows, "dead": DeadRows, "history": QueueChanges}
 
 
 def queue_table(name: str, options: Mapping[str, str]) -> Table:
