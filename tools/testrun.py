@@ -6,15 +6,17 @@ python -m tools.testrun --soak    the long counts: kill rounds, power cuts, mode
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -92,8 +94,15 @@ def placed(suite: Suite, environment: dict[str, str]) -> Iterator[dict[str, str]
         yield {**environment, "TMPDIR": path}
 
 
-def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:
-    """The suite's outcome in a word or two, and its seconds."""
+class Outcome(NamedTuple):
+    """How a suite ended. `again`: the tests that passed at the second try only."""
+
+    word: str
+    seconds: float
+    again: tuple[str, ...] = ()
+
+
+def run(suite: Suite, environment: dict[str, str]) -> Outcome:
     # A cache of its own, emptied first: the second try is to run what failed just now, and nothing that failed in another suite or run.
     plain = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir=.pytest_cache/{suite.name}", *suite.arguments]
     shared = ["-n", str(suite.workers), "--dist", "loadfile" if suite.files else "load"] if suite.workers else []
@@ -101,12 +110,25 @@ def run(suite: Suite, environment: dict[str, str]) -> tuple[str, float]:
     print(f"\n== {suite.name}: {' '.join(word for word in suite.arguments if not word.endswith('.py'))}", flush=True)
     started = time.monotonic()
     code = subprocess.run(command, cwd=ROOT, env=environment).returncode
-    outcome = PASSED if code == 0 else f"FAILED ({code})"
+    outcome, again = PASSED if code == 0 else f"FAILED ({code})", tuple[str, ...]()
     if code == 1 and suite.again:
+        failed = failed_last(suite)
         print(f"\n== {suite.name}: what failed, once more", flush=True)
         if subprocess.run([*plain, "--last-failed"], cwd=ROOT, env=environment).returncode == 0:
-            outcome = f"{PASSED} at the second try"
-    return outcome, time.monotonic() - started
+            outcome, again = f"{PASSED} at the second try", failed
+    return Outcome(outcome, time.monotonic() - started, again)
+
+
+def failed_last(suite: Suite) -> tuple[str, ...]:
+    """The tests that failed in the suite's last run."""
+    noted = ROOT / ".pytest_cache" / suite.name / "v" / "cache" / "lastfailed"
+    return tuple(sorted(json.loads(noted.read_text()))) if noted.exists() else ()
+
+
+def summary(done: Mapping[str, Outcome]) -> list[str]:
+    """A line for each suite, and below them the tests that needed a second try."""
+    lines = [f"{name:12} {outcome.word:26} {outcome.seconds:6.0f} s" for name, outcome in done.items()]
+    return lines + [f"{name:12} second try: {test}" for name, outcome in done.items() for test in outcome.again]
 
 
 def main(arguments: list[str]) -> int:
@@ -126,9 +148,9 @@ def main(arguments: list[str]) -> int:
         with placed(suite, environment) as placed_environment:
             done[suite.name] = run(suite, placed_environment)
     print()
-    for name, (outcome, seconds) in done.items():
-        print(f"{name:12} {outcome:26} {seconds:6.0f} s")
-    bad = [name for name, (outcome, _) in done.items() if not outcome.startswith(PASSED)]
+    for line in summary(done):
+        print(line)
+    bad = [name for name, outcome in done.items() if not outcome.word.startswith(PASSED)]
     print(f"{len(done) - len(bad)} passed, {len(bad)} failed")
     return 1 if bad else 0
 

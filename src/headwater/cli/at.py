@@ -29,6 +29,7 @@ SERVER = "HEADWATER_SERVER"
 NO_SERVER = "none"
 _PATIENCE = 2.5  # seconds after which a server that says nothing is told of
 _WAITS = 5.0  # and after which a command no longer waits for it
+_EXPECTED = re.compile(r"\bexpected=(\d+)")  # the door's argument
 _HERE = "about|init|test"  # commands of groups that take no --data
 _FILES = re.compile(r"log (?:check|repair|import)|pipeline run|journal replicate")  # commands that have no --server
 
@@ -156,8 +157,8 @@ class At:
 
         if (named := self.named_server()) is not None:
             return named
-        found = serving(self._loaded().settings.data)
-        return None if found is None else found.url
+        server = serving(self._loaded().settings.data)
+        return None if server is None else server.url
 
     def settings(self) -> Settings:
         """The settings, for a command that works on files of this machine. Errors: `BadConfig` where HEADWATER_SERVER is set and `--data`
@@ -198,8 +199,8 @@ class At:
         places: dict[str, Path | str | None] = {"--data": self.data, "--config": self.config}
         if not _FILES.match(words):
             places["--server"] = self.server
-        told = [word for option, value in places.items() if value is not None for word in (option, shlex.quote(str(value)))]
-        return " ".join(["headwater", words, *told])
+        options = [word for option, value in places.items() if value is not None for word in (option, shlex.quote(str(value)))]
+        return " ".join(["headwater", words, *options])
 
     def answered(self, answer: object, text: str) -> None:
         """Print the result: `answer` with `--json`, else `text`."""
@@ -223,11 +224,12 @@ class At:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Add the same `--data`, `--server` and `--config` to the commands in the hints of errors."""
+        """Add the same `--data`, `--server` and `--config` to the commands in the hints of errors, and name options for arguments."""
         try:
             yield
         except HeadwaterError as error:
-            error.hint = _commands().sub(lambda found: found[1] + self.command(found[2]), error.hint)
+            named = _commands().sub(lambda match: match[1] + self.command(match[2]), error.hint)
+            error.hint = _EXPECTED.sub(r"--expected \1", named)
             raise
 
 

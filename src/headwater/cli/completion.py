@@ -19,14 +19,14 @@ _ITEMS = 200  # of a collection that are offered
 Complete = Callable[[typer.Context, str], list[str]]
 
 
-def _completing(found: Callable[[Any, dict[str, Any], str], Iterable[str]]) -> Complete:
-    """The names that `found` returns for an open door, the words so far and the typed text, if they begin with that text."""
+def _completing(lookup: Callable[[Any, dict[str, Any], str], Iterable[str]]) -> Complete:
+    """The names that `lookup` returns for an open door, the words so far and the typed text, if they begin with that text."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         words = _words(ctx)
         try:
             with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door(waits=False) as hw:
-                return sorted(name for name in found(hw, words, incomplete) if name.startswith(incomplete))
+                return sorted(name for name in lookup(hw, words, incomplete) if name.startswith(incomplete))
         except Exception:
             return []
 
@@ -41,26 +41,26 @@ def _words(ctx: typer.Context) -> dict[str, Any]:
 
 
 topics = _completing(lambda hw, words, typed: (topic.name for topic in hw.log.topics()))
-pipelines = _completing(lambda hw, words, typed: (one.pipeline for one in hw.pipelines.list()))
-sinks = _completing(lambda hw, words, typed: (one.sink for one in hw.pipelines[words["name"]].offsets()))
-regions = _completing(lambda hw, words, typed: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
+pipelines = _completing(lambda hw, words, typed: (pipeline.pipeline for pipeline in hw.pipelines.list()))
+sinks = _completing(lambda hw, words, typed: (sink.sink for sink in hw.pipelines[words["name"]].offsets()))
+regions = _completing(lambda hw, words, typed: (f"{region.namespace}/{region.region}" for region in hw.wal.regions()))
 wal_tables = _completing(lambda hw, words, typed: _tables_of(hw, words["region"]))
-queues = _completing(lambda hw, words, typed: (one.queue for one in hw.queue.list()))
-queue_keys = _completing(lambda hw, words, typed: (str(one.key) for one in islice(hw.queue(words["queue"]).rows(prefix=typed), _MOST_IDS)))
+queues = _completing(lambda hw, words, typed: (queue.queue for queue in hw.queue.list()))
+queue_keys = _completing(lambda hw, words, typed: (str(row.key) for row in islice(hw.queue(words["queue"]).rows(prefix=typed), _MOST_IDS)))
 journal_topics = _completing(lambda hw, words, typed: _journal_topics(hw))
 journal_ids = _completing(lambda hw, words, typed: islice(hw.journals(words["topic"]).ids(), _MOST_IDS))
-projections = _completing(lambda hw, words, typed: (one.name for one in hw.journals(words["topic"]).projections()))
+projections = _completing(lambda hw, words, typed: (projection.name for projection in hw.journals(words["topic"]).projections()))
 documents = _completing(lambda hw, words, typed: _paths(hw, typed))
-prefixes = _completing(lambda hw, words, typed: (one.path for one in islice(hw.documents.list(typed), _MOST_IDS)))
-indexes = _completing(lambda hw, words, typed: (one.index_id for one in hw.documents[words["path"]].indexes.list()))
-views = _completing(lambda hw, words, typed: (one.path for one in hw.documents.views.list()))
+prefixes = _completing(lambda hw, words, typed: (document.path for document in islice(hw.documents.list(typed), _MOST_IDS)))
+indexes = _completing(lambda hw, words, typed: (index.index_id for index in hw.documents[words["path"]].indexes.list()))
+views = _completing(lambda hw, words, typed: (view.path for view in hw.documents.views.list()))
 
 
 def _paths(hw: Any, typed: str) -> Iterator[str]:
     """The paths of documents and collections, and behind `shop/catalogue~/` those of its items."""
     collection, tilde, _ = typed.partition("~/")
     if not tilde:
-        yield from (one.path for one in islice(hw.documents.list(typed), _MOST_IDS))
+        yield from (document.path for document in islice(hw.documents.list(typed), _MOST_IDS))
         return
     for item in hw.documents[f"{collection}~"].query(size=_ITEMS):
         yield f"{collection}~/{item['id']}"
@@ -68,15 +68,15 @@ def _paths(hw: Any, typed: str) -> Iterator[str]:
 
 def _tables_of(hw: Any, region: str) -> list[str]:
     namespace, _, number = region.rpartition("/")
-    return [str(one.table) for one in hw.wal(namespace or "wal")[int(number)].tables()]
+    return [str(table.table) for table in hw.wal(namespace or "wal")[int(number)].tables()]
 
 
 def _journal_topics(hw: Any) -> Iterator[str]:
     """The names of topics, and the short ones that users type."""
-    for one in hw.journals.list():
-        yield one.topic
-        if one.topic.startswith("journal-"):
-            yield one.topic.removeprefix("journal-")
+    for topic in hw.journals.list():
+        yield topic.topic
+        if topic.topic.startswith("journal-"):
+            yield topic.topic.removeprefix("journal-")
 
 
 def adaptors(incomplete: str) -> list[str]:

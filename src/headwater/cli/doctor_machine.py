@@ -38,9 +38,9 @@ def java() -> Finding:
     """Find the Java for Spark. Errors: `Unavailable` with the next step."""
     from headwater.spark.java import find_java
 
-    found = find_java()
-    said = f"Java {found.version} from {found.origin} at {found.home}. {found.note}".rstrip()
-    return Finding("java", True, said, facts={"version": found.version, "home": str(found.home), "origin": found.origin})
+    java_home = find_java()
+    sentence = f"Java {java_home.version} from {java_home.origin} at {java_home.home}. {java_home.note}".rstrip()
+    return Finding("java", True, sentence, facts={"version": java_home.version, "home": str(java_home.home), "origin": java_home.origin})
 
 
 def sync(data: Path) -> Finding:
@@ -50,13 +50,13 @@ def sync(data: Path) -> Finding:
     seconds = sorted(_syncs(folder))
     middle = statistics.median(seconds)
     facts = {"folder": str(folder), "file_system": kind, "writes": WRITES, "p50_seconds": middle, "per_second": WRITES / sum(seconds)}
-    said = f"{WRITES} writes of 4 KiB with fdatasync in {folder} ({kind}): p50 {middle * 1000:.3f} ms, {WRITES / sum(seconds):,.0f}/s."
-    return judged(Finding("sync", True, said, facts=facts), kind, middle)
+    sentence = f"{WRITES} writes of 4 KiB with fdatasync in {folder} ({kind}): p50 {middle * 1000:.3f} ms, {WRITES / sum(seconds):,.0f}/s."
+    return judged(Finding("sync", True, sentence, facts=facts), kind, middle)
 
 
 def judged(finding: Finding, kind: str, middle: float) -> Finding:
     """Judge the times: whether a real disk can be that fast, and whether it is slow."""
-    said = finding.said
+    sentence = finding.said
     if kind in IN_MEMORY:
         bad, todo = "That is memory: records are gone with the power.", "Put the data directory on a disk."
     elif kind in OVER_NETWORK:
@@ -66,11 +66,11 @@ def judged(finding: Finding, kind: str, middle: float) -> Finding:
         todo = "Look for a mount option or a virtual disk that leaves syncs out; acknowledged records may be lost with the power."
     elif middle > SLOW:
         return msgspec.structs.replace(
-            finding, said=f"{said} That is slow, but can be a real disk.", todo="Append in batches: a batch waits once."
+            finding, said=f"{sentence} That is slow, but can be a real disk.", todo="Append in batches: a batch waits once."
         )
     else:
-        return msgspec.structs.replace(finding, said=f"{said} That can be a real disk.")
-    return msgspec.structs.replace(finding, ok=False, said=f"{said} {bad}", todo=todo)
+        return msgspec.structs.replace(finding, said=f"{sentence} That can be a real disk.")
+    return msgspec.structs.replace(finding, ok=False, said=f"{sentence} {bad}", todo=todo)
 
 
 def space(data: Path) -> Finding:
@@ -78,20 +78,20 @@ def space(data: Path) -> Finding:
     folder = nearest_folder(data)
     usage = shutil.disk_usage(folder)
     ok = usage.free >= LEAST_FREE
-    said = f"{rounded_size(usage.free)} of {rounded_size(usage.total)} free in {folder}."
+    sentence = f"{rounded_size(usage.free)} of {rounded_size(usage.total)} free in {folder}."
     todo = "" if ok else "Free some space, or name a data directory elsewhere: a full disk refuses appends."
-    return Finding("space", ok, said, todo, {"free": usage.free, "total": usage.total})
+    return Finding("space", ok, sentence, todo, {"free": usage.free, "total": usage.total})
 
 
 def server(data: Path) -> Finding:
     """Report whether a server runs on the directory; both are fine."""
     from headwater.client.presence import serving
 
-    found = serving(data)
-    if found is None:
+    running = serving(data)
+    if running is None:
         return Finding("server", True, f"No server runs on {data}.", facts={"url": None})
     return Finding(
-        "server", True, f"A server runs on {data} at {found.url} (process {found.pid}).", facts={"url": found.url, "pid": found.pid}
+        "server", True, f"A server runs on {data} at {running.url} (process {running.pid}).", facts={"url": running.url, "pid": running.pid}
     )
 
 
@@ -123,8 +123,8 @@ def spark(settings: SparkSettings, *, seconds: int = SPARK_SECONDS) -> Finding:
         )
     if "problem" in answer:
         return Finding("spark", False, answer["problem"], answer["hint"])
-    said = f"Spark {answer['version']} on {settings.master} started and ran a job in {took:.1f} s."
-    return Finding("spark", True, said, facts={"version": answer["version"], "seconds": round(took, 3)})
+    sentence = f"Spark {answer['version']} on {settings.master} started and ran a job in {took:.1f} s."
+    return Finding("spark", True, sentence, facts={"version": answer["version"], "seconds": round(took, 3)})
 
 
 # -- helpers ----------------------------------------------------------------------------------------------------
@@ -146,11 +146,11 @@ def file_system(folder: Path, mounts: str | None = None) -> str:
         return "unknown"
     path, best, kind = str(folder.resolve()), "", "unknown"
     for line in lines:
-        point, found = line.split(" ")[1:3]
+        point, system = line.split(" ")[1:3]
         point = point.replace("\\040", " ")
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
-            best, kind = point, found
+            best, kind = point, system
     return kind
 
 

@@ -36,8 +36,8 @@ def kafka(address: str, settings: KafkaSettings, *, seconds: float = SECONDS) ->
     except (OSError, struct.error) as problem:
         return _unreachable(f"kafka {address}", problem, "Start the broker, or correct kafka.bootstrap.")
     if correlation != 1 or error:
-        said = f"Something answers, but not as a broker (correlation {correlation}, error {error})."
-        return Finding(f"kafka {address}", False, said, "Correct kafka.bootstrap: it names another kind of server.")
+        sentence = f"Something answers, but not as a broker (correlation {correlation}, error {error})."
+        return Finding(f"kafka {address}", False, sentence, "Correct kafka.bootstrap: it names another kind of server.")
     return Finding(f"kafka {address}", True, "A broker answers.")
 
 
@@ -51,9 +51,9 @@ def cassandra(address: str, *, seconds: float = SECONDS) -> Finding:
     except OSError as problem:
         return _unreachable(f"cassandra {address}", problem, "Start the node, or correct cassandra.contact_points.")
     if not head[0] & 0x80 or head[4] != 6:
-        said = f"Something answers, but not as a Cassandra node ({head.hex()})."
+        sentence = f"Something answers, but not as a Cassandra node ({head.hex()})."
         return Finding(
-            f"cassandra {address}", False, said, "Correct cassandra.contact_points: it names another kind of server, or a very old one."
+            f"cassandra {address}", False, sentence, "Correct cassandra.contact_points: it names another kind of server, or a very old one."
         )
     return Finding(f"cassandra {address}", True, "A node answers.")
 

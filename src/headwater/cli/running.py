@@ -71,8 +71,8 @@ def _tell(error: HeadwaterError, stderr: TextIO, as_json: bool) -> None:
 def _usage(error: typer.TyperException, stderr: TextIO, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "headwater"
-    said = re.sub(r"\s*\n\s*", " ", error.format_message().replace("Value error, ", ""))  # a list of choices has a line for each
-    text = sentence(said)
+    message = re.sub(r"\s*\n\s*", " ", error.format_message().replace("Value error, ", ""))  # a list of choices has a line for each
+    text = sentence(message)
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return USAGE
     hint = f"See `{command} --help`."
@@ -128,6 +128,6 @@ def _problem(stderr: TextIO, exit_code: int, **fields: Any) -> None:
 def _lines(stderr: TextIO, message: str, hint: str) -> None:
     from headwater.cli.output import visible  # an error may quote stored data, which must not control the terminal
 
-    told = f"headwater: {message}\n" + (f"  {hint}\n" if hint else "")
-    stderr.write("".join(f"{visible(line)}\n" for line in told[:-1].split("\n")))
+    lines = f"headwater: {message}\n" + (f"  {hint}\n" if hint else "")
+    stderr.write("".join(f"{visible(line)}\n" for line in lines[:-1].split("\n")))
     stderr.flush()

@@ -16,7 +16,7 @@ PACKAGES = ("pyspark", "pyarrow", "starlette", "confluent-kafka", "cassandra-dri
 def show_version(json: Json = False) -> None:
     """Print the versions of headwater and of its main dependencies."""
     versions = {"headwater": metadata.version("headwater"), "python": platform.python_version()}
-    versions |= {name: found for name in PACKAGES if (found := _installed(name))}
+    versions |= {name: installed for name in PACKAGES if (installed := _installed(name))}
     if json:
         print_json(versions)
     else:

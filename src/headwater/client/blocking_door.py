@@ -378,7 +378,7 @@ def _awaits(kind: type) -> bool:
         return False
     names = [name for name in dir(kind) if not name.startswith("_") or name in ("__aenter__", "__getitem__", "__call__")]
     values = [inspect.getattr_static(kind, name) for name in names]
-    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in values)
+    return any(inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method) for method in values)
 
 
 def _refuse_in_loop() -> None:

@@ -85,7 +85,7 @@ class LocalShares(PartitionShares):
                 return
             self._beat += 1
             self._write()
-            now, found = self._clock.monotonic(), dict[str, _Seen]()
+            now, seen = self._clock.monotonic(), dict[str, _Seen]()
             with explaining(self._folder, reading=True):
                 for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
                     name = path.name.removesuffix(_SUFFIX)
@@ -93,8 +93,8 @@ class LocalShares(PartitionShares):
                     if note is None:
                         continue
                     before = self._others.get(name)
-                    found[name] = before if before is not None and before.note == note else _Seen(note, now)
-            self._others = found
+                    seen[name] = before if before is not None and before.note == note else _Seen(note, now)
+            self._others = seen
 
     def assigned(self) -> frozenset[int]:
         with self._guard:

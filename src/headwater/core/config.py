@@ -174,24 +174,24 @@ def _flat(tables: Mapping[str, Any], known: Mapping[str, Setting], prefix: str =
 
 def _lines(text: str) -> dict[str, int]:
     """The line of each key, where a simple scan finds it; an origin may lack a line."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
             section = re.sub(r"[\"'\s]", "", header[1]) + "."
         elif entry := re.match(r"\s*([A-Za-z0-9_.\-\"']+)\s*=", line):
-            found.setdefault(section + re.sub(r"[\"']", "", entry[1]), number)
-    return found
+            numbers.setdefault(section + re.sub(r"[\"']", "", entry[1]), number)
+    return numbers
 
 
 def _names(written: Sequence[_Raw], known: Mapping[str, Setting]) -> Mapping[str, list[str]]:
     """The names in the file, by the kind of section."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for raw in written:
         kind, name, _ = _by_name(raw.key, known)
-        if kind and name not in found.setdefault(kind, []):
-            found[kind].append(name)
-    return found
+        if kind and name not in names.setdefault(kind, []):
+            names[kind].append(name)
+    return names
 
 
 def _from_environment(
@@ -248,7 +248,7 @@ def _kinds(known: Mapping[str, Setting]) -> set[str]:
 
 
 def _is_section(key: str, known: Mapping[str, Setting]) -> bool:
-    return (key in known and known[key].passed_on) or any(one.startswith(f"{key}.") for one in known)
+    return (key in known and known[key].passed_on) or any(written.startswith(f"{key}.") for written in known)
 
 
 def _setting_of(raw: _Raw, known: Mapping[str, Setting]) -> tuple[Setting, str]:
@@ -382,7 +382,7 @@ def _build(values: Mapping[str, Any], sections: Sequence[AnySection]) -> Setting
     settings = Settings()
     changed = given.pop("", {})
     changed.update({name: msgspec.structs.replace(getattr(settings, name), **fields) for name, fields in given.items()})
-    return msgspec.structs.replace(settings, **changed, sections={name: found for name, found in brought.items() if found})
+    return msgspec.structs.replace(settings, **changed, sections={name: section for name, section in brought.items() if section})
 
 
 def _shown(key: str, value: Any) -> Any:

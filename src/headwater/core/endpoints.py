@@ -15,6 +15,6 @@ def check_endpoint(address: str) -> None:
     if scheme := _SCHEME.match(address):
         rest = address[scheme.end() :].strip("/") or "broker-1:9092"
         raise BadInput(f"{scheme[0]} does not belong there: an address is host:port.", hint=f"Write {rest.rpartition('@')[2]}.")
-    found = _ENDPOINT.fullmatch(address)
-    if not found or (found[3] and not 0 < int(found[3]) < 1 << 16):
+    match = _ENDPOINT.fullmatch(address)
+    if not match or (match[3] and not 0 < int(match[3]) < 1 << 16):
         raise BadInput(f"{address!r} is not an address such as host:port.", hint="Write it such as broker-1:9092.")

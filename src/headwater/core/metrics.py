@@ -281,13 +281,13 @@ class PipelineMetrics:
         lags = GaugeMetricFamily("headwater_pipeline_sink_lag_records", "Messages of the log that a sink has not taken.", labels=labels)
         stopped = GaugeMetricFamily("headwater_pipeline_stopped", "1 while a sink has stopped at a message that it refused.", labels=labels)
         records = CounterMetricFamily("headwater_pipeline_records", "Messages that this run has written to a sink.", labels=labels)
-        for one in readings:
-            named = (one.pipeline, one.sink)
-            offsets.add_metric(named, one.offset)
-            lags.add_metric(named, one.lag)
-            stopped.add_metric(named, float(one.stopped))
-            if one.records is not None:
-                records.add_metric(named, one.records)
+        for reading in readings:
+            named = (reading.pipeline, reading.sink)
+            offsets.add_metric(named, reading.offset)
+            lags.add_metric(named, reading.lag)
+            stopped.add_metric(named, float(reading.stopped))
+            if reading.records is not None:
+                records.add_metric(named, reading.records)
         yield from (offsets, lags, stopped, records)
 
 

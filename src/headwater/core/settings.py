@@ -240,15 +240,15 @@ def masked(key: str, value: str) -> str:
     """The printable value: hides secrets, and passwords and tokens inside an address."""
     if _SECRET.search(key) and key != "server.token_file":
         return MASK
-    return _SECRET_IN_ADDRESS.sub(lambda found: f"{found[1] or found[2]}{MASK}", value)
+    return _SECRET_IN_ADDRESS.sub(lambda match: f"{match[1] or match[2]}{MASK}", value)
 
 
 def as_map(settings: Settings, sections: Sequence[AnySection] | None = None) -> Mapping[str, Any]:
     """Every value by its dotted key: the passed-on ones one by one, those by name for each name and once with the defaults."""
-    found = sections_of_parts() if sections is None else sections
+    brought = sections_of_parts() if sections is None else sections
     values: dict[str, Any] = {}
     _add(values, settings, "")
-    for section in found:
+    for section in brought:
         if isinstance(section, NamedSection):
             _add(values, section.fields(), f"{section.name}.{ANY_NAME}.")
             for name in section.names(settings):

@@ -11,7 +11,7 @@ _MOST = 1000  # the most names to compare: a typo must not cost a million compar
 
 def meant(name: str, known: Iterable[str]) -> str:
     """The known name nearest to an unknown one; empty when none is near. What was created meanwhile under the same name is not meant."""
-    near = difflib.get_close_matches(name, [one for one in islice(known, _MOST) if one != name], 1)
+    near = difflib.get_close_matches(name, [candidate for candidate in islice(known, _MOST) if candidate != name], 1)
     return near[0] if near else ""
 
 

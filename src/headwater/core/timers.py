@@ -127,6 +127,6 @@ class Timers:
             try:
                 call()
             except Exception as error:
-                told = {"message": "A timer's call has failed.", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                context = {"message": "A timer's call has failed.", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
         self._set_alarm()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from headwater.documents.catch_up import PartitionHistory
-from headwater.documents.feed import DocumentFeeds
 from headwater.documents.feed_event import FeedEvent, of_item
 from headwater.documents.path import ResourcePath
 from headwater.wire import json
@@ -61,15 +58,6 @@ def changed_since(history: PartitionHistory, path: ResourcePath, revision: int) 
         revision, more = page.revision, page.more
         seen = revision - start
     return ChangedItems(revision=revision, items=[_item(event) for event in last.values()], more=more)
-
-
-async def wait_since(feeds: DocumentFeeds, path: ResourcePath, revision: int, *, wait: float = 0.0) -> ChangedItems:
-    """As `changed_since`; where nothing has changed, wait up to so many seconds for a change."""
-    history = feeds.history_of(path.uri)
-    found = await asyncio.to_thread(changed_since, history, path, revision)
-    while wait > 0 and not found.items and not found.reset and (found.more or await feeds.poll(path, found.revision, wait=wait)):
-        found = await asyncio.to_thread(changed_since, history, path, found.revision)
-    return found
 
 
 def _item(event: FeedEvent) -> ChangedItem:

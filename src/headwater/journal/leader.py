@@ -116,11 +116,3 @@ class GroupReplicatorLock:
         owned, self._owned = self._owned, None
         if owned is not None:
             owned.release()
-
-
-def not_alone(holder: Replicating) -> NotOwner:
-    """The error for a second replicator of one store."""
-    return NotOwner(
-        f"Process {holder.pid} on {holder.host} replicates this store already.",
-        hint="Look at what it does with `headwater journal topics`, or stop it first.",
-    )

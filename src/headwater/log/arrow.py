@@ -56,7 +56,7 @@ def lengths(column: pa.Array) -> Any:
         return np.zeros(len(column), np.int64)
     if column.type != pa.binary_view():
         return pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    found = np.frombuffer(column.buffers()[1], np.int32)[column.offset * 4 : (column.offset + len(column)) * 4 : 4].astype(np.int64)
+    ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset * 4 : (column.offset + len(column)) * 4 : 4].astype(np.int64)
     if column.null_count:
-        found[column.is_null().to_numpy(zero_copy_only=False)] = 0
-    return found
+        ends[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    return ends

@@ -71,12 +71,12 @@ def encode(records: Sequence[Record], *, now: int, limit: int = 16 << 20) -> Enc
         raise unfit(records, error) from error
 
 
-def _alike(one: Record, other: Record) -> bool:
+def _alike(record: Record, other: Record) -> bool:
     """Whether all records have keys, values and headers of the same lengths, which is common in large batches."""
     return (
-        len(one.key or b"") == len(other.key or b"")
-        and len(one.value or b"") == len(other.value or b"")
-        and [len(value or b"") for _, value in one.headers] == [len(value or b"") for _, value in other.headers]
+        len(record.key or b"") == len(other.key or b"")
+        and len(record.value or b"") == len(other.value or b"")
+        and [len(value or b"") for _, value in record.headers] == [len(value or b"") for _, value in other.headers]
     )
 
 

@@ -139,7 +139,7 @@ def read_records(body: bytes, *, lines: bool) -> list[Record]:
         raise BadInput(f"The body is not UTF-8 at byte {error.start}.", hint='Send bytes as {"$binary": base64}.') from None
     except (msgspec.MsgspecError, RecursionError) as error:
         raise unreadable(error, _Sent.__struct_fields__) from None
-    return [_record(one) for one in sent]
+    return [_record(written) for written in sent]
 
 
 def read_line(line: bytes) -> Record:

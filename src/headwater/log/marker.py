@@ -25,7 +25,7 @@ def check_engine(data: Path, engine: str = "embedded") -> None:
     try:
         marker = msgspec.json.decode(path.read_bytes(), type=_Marker)
     except FileNotFoundError:
-        if data.is_dir() and any(len(one.stem) == 20 and one.stem.isdigit() for one in data.glob("*.log")):
+        if data.is_dir() and any(len(path.stem) == 20 and path.stem.isdigit() for path in data.glob("*.log")):
             raise WrongEngine(f"{data} holds another program's log.", hint=f"Import it with `headwater log import {data} TOPIC`.") from None
         return
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -61,13 +61,13 @@ def not_made_by(topic: str, part: str) -> AlreadyExists:
 
 def _instead(topic: str, owner: str, operation: str) -> str:
     """The hint for a refused operation on a topic of `owner`."""
-    told = next((part.instead for part in _parts() if part.name == owner and part.instead), "")
-    if told:
-        return str(load(told)(topic, operation))
+    instead = next((part.instead for part in _parts() if part.name == owner and part.instead), "")
+    if instead:
+        return str(load(instead)(topic, operation))
     return f"Use the commands of that part: `headwater {owner} --help`."
 
 
 def _parts() -> tuple[PartDefinition, ...]:
     """All parts. Loaded by name, because they are in a higher layer."""
-    found: tuple[PartDefinition, ...] = load("headwater.parts:PARTS")
-    return found
+    known: tuple[PartDefinition, ...] = load("headwater.parts:PARTS")
+    return known

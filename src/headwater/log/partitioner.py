@@ -28,17 +28,17 @@ def places(topic: str, records: Sequence[Record], count: int) -> dict[int, list[
 
     Errors: `BadInput` for what are no records, `MissingKey` for a record without a key where there are several partitions.
     """
-    found: dict[int, list[int]] = {}
+    numbers: dict[int, list[int]] = {}
     try:
         for index, record in enumerate(records):
             if record.key is None and count > 1:
                 raise MissingKey(
                     f"Record {index} has no key, and topic {topic} has {count} partitions.", hint="Give it a key, or name the partition."
                 )
-            found.setdefault(0 if record.key is None else partition_for(record.key, count), []).append(index)
+            numbers.setdefault(0 if record.key is None else partition_for(record.key, count), []).append(index)
     except (TypeError, AttributeError, ValueError, struct.error) as error:
         raise unfit(records, error) from error
-    return found
+    return numbers
 
 
 def murmur2(data: bytes) -> int:

@@ -22,13 +22,13 @@ def records_with_key(
     import pyarrow.compute as pc
 
     stop = end if most is None else min(end, start + most)
-    wanted, found = pa.scalar(key, pa.binary()), list[Record]()
+    wanted, matching = pa.scalar(key, pa.binary()), list[Record]()
     for batch in log.scan(topic, partition, start, stop):
         for row in pc.indices_nonzero(pc.equal(batch.column("key").cast(pa.binary()), wanted)).to_pylist():
-            if len(found) == limit:
-                return found, (found[-1].offset or 0) + 1
-            found.append(_record(batch, row))
-    return found, stop
+            if len(matching) == limit:
+                return matching, (matching[-1].offset or 0) + 1
+            matching.append(_record(batch, row))
+    return matching, stop
 
 
 def _record(batch: pa.RecordBatch, row: int) -> Record:

@@ -163,8 +163,8 @@ def _site(origin: str) -> str | None:
 
 def _name(host: str) -> str:
     """The Host header without its port, in small letters; empty if invalid."""
-    found = _HOST.fullmatch(host)
-    return found[1].lower() if found else ""
+    match = _HOST.fullmatch(host)
+    return match[1].lower() if match else ""
 
 
 def _read(path: Path) -> dict[bytes, Caller]:
@@ -178,16 +178,16 @@ def _read(path: Path) -> dict[bytes, Caller]:
         ) from None
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise BadConfig(f"Everybody on this machine can read or write the token file {path}.", hint=f"Run: chmod 600 {path}")
-    found: dict[bytes, Caller] = {}
+    callers: dict[bytes, Caller] = {}
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
             digest, caller = _entry(path, number, line.split())
-            if digest in found:
+            if digest in callers:
                 raise BadConfig(f"{path}:{number}: this token is there already.", hint="Give each role a token of its own.")
-            found[digest] = caller
-    if not found:
+            callers[digest] = caller
+    if not callers:
         raise BadConfig(f"The token file {path} holds no token.", hint="Write lines such as: reader TOKEN")
-    return found
+    return callers
 
 
 def _entry(path: Path, number: int, words: list[str]) -> tuple[bytes, Caller]:

@@ -56,7 +56,11 @@ class Call:
         if shape.body is not None:
             self.body_kind()
             body = await self.body()
-        headers = {one.name.lower(): found for one in shape.headers if (found := self.header(one.name.lower().encode())) is not None}
+        headers = {
+            parameter.name.lower(): value
+            for parameter in shape.headers
+            if (value := self.header(parameter.name.lower().encode())) is not None
+        }
         return shape.read(self.path, self.query, headers, body)
 
     def header(self, name: bytes) -> str | None:
@@ -74,8 +78,8 @@ class Call:
     @property
     def caller(self) -> Caller:
         """The holder of the token."""
-        found: Caller = self.scope[CALLER]
-        return found
+        caller: Caller = self.scope[CALLER]
+        return caller
 
     @property
     def reached(self) -> bool:

@@ -132,7 +132,7 @@ class Connections:
             unsent += connection.unsent
             if now - since > STUCK:
                 stuck.append((since, connection))
-        for _, connection in sorted(stuck, key=lambda one: one[0]):
+        for _, connection in sorted(stuck, key=lambda pair: pair[0]):
             if unsent <= self.limits.unsent:
                 return
             unsent -= connection.unsent

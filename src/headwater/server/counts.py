@@ -50,12 +50,12 @@ def only_growing(families: Iterable[CountedFamily]) -> list[CountedFamily]:
 
 def added_up(processes: Iterable[Sequence[CountedFamily]]) -> list[CountedFamily]:
     """One family for each name: sums counters and histograms, and combines gauges by their meaning."""
-    found: dict[str, CountedFamily] = {}
+    summed: dict[str, CountedFamily] = {}
     values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], CountedSample]] = {}
     for families in processes:
         for family in families:
-            if family.name not in found:
-                found[family.name] = CountedFamily(family.name, family.kind, family.text, [])
+            if family.name not in summed:
+                summed[family.name] = CountedFamily(family.name, family.kind, family.text, [])
             samples = values.setdefault(family.name, {})
             for sample in family.samples:
                 key = (sample.name, tuple(sorted(sample.labels.items())))
@@ -63,8 +63,8 @@ def added_up(processes: Iterable[Sequence[CountedFamily]]) -> list[CountedFamily
                 value = sample.value if before is None else _joined(family, before.value, sample.value)
                 samples[key] = CountedSample(sample.name, sample.labels, value)
     for name, samples in values.items():
-        found[name].samples = list(samples.values())
-    return list(found.values())
+        summed[name].samples = list(samples.values())
+    return list(summed.values())
 
 
 def rendered(families: Iterable[CountedFamily]) -> bytes:
@@ -89,10 +89,10 @@ def _samples(metric: Metric) -> list[CountedSample]:
     return [CountedSample(sample.name, sample.labels, float(sample.value)) for sample in metric.samples]
 
 
-def _joined(family: CountedFamily, one: float, other: float) -> float:
+def _joined(family: CountedFamily, value: float, other: float) -> float:
     if family.kind in _GROWING or family.name in _SHARED_OUT:
-        return one + other
-    return min(one, other) if family.name in _EARLIEST else max(one, other)
+        return value + other
+    return min(value, other) if family.name in _EARLIEST else max(value, other)
 
 
 def _metric(family: CountedFamily) -> Metric:

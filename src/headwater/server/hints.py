@@ -36,7 +36,7 @@ class _Command(NamedTuple):
     def request(self, variables: dict[str, str | None]) -> str:
         """The request with the command's variables. What the command leaves out is told in capitals."""
         address = f"{self.operation.path}?{self.query}".rstrip("?")
-        return f"{self.operation.method} {_VARIABLE.sub(lambda found: variables.get(found[1]) or found[1].upper(), address)}"
+        return f"{self.operation.method} {_VARIABLE.sub(lambda match: variables.get(match[1]) or match[1].upper(), address)}"
 
 
 def http_problem(error: HeadwaterError, error_id: str) -> Problem:
@@ -48,31 +48,31 @@ def http_problem(error: HeadwaterError, error_id: str) -> Problem:
 
 def http_hint(hint: str) -> str:
     """The hint with requests and headers instead of commands and arguments."""
-    named = _COMMAND.sub(lambda found: f"{found[1]}{_request(found[2]) or f'headwater {found[2]}'}", hint)
+    named = _COMMAND.sub(lambda match: f"{match[1]}{_request(match[2]) or f'headwater {match[2]}'}", hint)
     return _EXPECTED.sub(r'If-Match: "\1"', named)
 
 
 def _request(command: str) -> str | None:
     group, _, words = _OPTION.sub("", command).strip().partition(" ")
     for known in _commands(parts.PARTS).get((group, words.partition(" ")[0]), ()):
-        if found := known.pattern.fullmatch(words):
-            return known.request(found.groupdict())
+        if match := known.pattern.fullmatch(words):
+            return known.request(match.groupdict())
     return None
 
 
 @cache
 def _commands(known: tuple[PartDefinition, ...]) -> dict[tuple[str, str], list[_Command]]:
     """The commands of all operations by their group and first word, those of more words first."""
-    found: dict[tuple[str, str], list[_Command]] = {}
+    by_word: dict[tuple[str, str], list[_Command]] = {}
     for part in known:
         for operation in part.operations:
             for words, query in (operation.commands or {_usual(operation): ""}).items():
                 count = len(_VARIABLE.sub("", words).split())
                 command = _Command(_pattern(words), count, operation, query)
-                found.setdefault((part.command or part.name, words.partition(" ")[0]), []).append(command)
-    for commands in found.values():
+                by_word.setdefault((part.command or part.name, words.partition(" ")[0]), []).append(command)
+    for commands in by_word.values():
         commands.sort(key=lambda command: -command.words)
-    return found
+    return by_word
 
 
 def _usual(operation: Operation[Any, Any]) -> str:

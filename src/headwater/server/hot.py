@@ -140,10 +140,10 @@ class HotPath:
             return None
         operation = match.route.operation
         if known is None or known.host != host or known.authorization != authorization or known.generation != self._generation:
-            found = self._known(operation.method, host, authorization)
-            if found is None:
+            client = self._known(operation.method, host, authorization)
+            if client is None:
                 return None
-            known = found
+            known = client
         return Admission(match, content_type, known) if _permitted(match, known) else None
 
     def readmit(self, admission: Admission, method: str, raw_path: bytes) -> Admission | None:

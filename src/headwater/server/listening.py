@@ -19,15 +19,15 @@ def listen(host: str, port: int, *, tokens: bool) -> socket.socket:
     `Conflict` when the port is taken.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
         raise BadConfig(f"{host!r} is no address to listen on.", hint="Use 127.0.0.1, or an address of this machine.") from None
-    if not tokens and not all(_loopback(str(address[4][0])) for address in found):
+    if not tokens and not all(_loopback(str(address[4][0])) for address in addresses):
         raise BadConfig(
             f"Listening on {host} would let others on the network in, and no token is asked for.",
             hint="Write a token file and name it with --token-file, or listen on 127.0.0.1.",
         )
-    family, kind, protocol, _, address = found[0]
+    family, kind, protocol, _, address = addresses[0]
     sock = socket.socket(family, kind, protocol)  # named, so that asyncio turns Nagle's algorithm off: an event would come 40 ms late
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

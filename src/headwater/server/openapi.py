@@ -53,12 +53,12 @@ class Components:
         return deepcopy(self._known[kind])
 
     def _looked_at(self, kind: Any) -> dict[str, Any]:
-        (schema,), found = msgspec.json.schema_components([kind], ref_template=_REF)
+        (schema,), shapes = msgspec.json.schema_components([kind], ref_template=_REF)
         for struct in _structs(kind):
             known = self._structs.setdefault(struct.__name__, struct)
             if known is not struct:
                 raise TypeError(f"Two structs are named {struct.__name__}: {known.__module__} and {struct.__module__}")
-        for name, shape in found.items():
+        for name, shape in shapes.items():
             shape.pop("title", None)
             self.schemas[name] = shape
         return schema
@@ -68,7 +68,7 @@ class Components:
         if isinstance(schema, dict):
             reference = self.of(schema["$struct"]) if "$struct" in schema else {}
             return {**{name: self.filled(value) for name, value in schema.items() if name != "$struct"}, **reference}
-        return [self.filled(one) for one in schema] if isinstance(schema, list) else schema
+        return [self.filled(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def document(operations: Iterable[Operation[Any, Any]], version: str) -> dict[str, Any]:
@@ -130,14 +130,14 @@ def _described(operation: Operation[Any, Any], components: Components) -> dict[s
 
 def _responses(operation: Operation[Any, Any], components: Components) -> dict[str, Any]:
     content = _content(operation, components)
-    said = operation.statuses or {202 if operation.kind == "job" else 204 if operation.answer is None else 200: _said(operation)}
-    found: dict[str, Any] = {
+    texts = operation.statuses or {202 if operation.kind == "job" else 204 if operation.answer is None else 200: _said(operation)}
+    responses: dict[str, Any] = {
         str(status): {"description": text, **({"content": content} if content and status not in (204, 304) else {})}
-        for status, text in said.items()
+        for status, text in texts.items()
     }
     for status in sorted({error.status for error in _errors(operation)}):
-        found[str(status)] = {"description": _PROBLEMS[status], "content": {MEDIA_TYPE: {"schema": components.of(Problem)}}}
-    return found
+        responses[str(status)] = {"description": _PROBLEMS[status], "content": {MEDIA_TYPE: {"schema": components.of(Problem)}}}
+    return responses
 
 
 def _errors(operation: Operation[Any, Any]) -> set[type[HeadwaterError]]:
@@ -152,8 +152,8 @@ def _errors(operation: Operation[Any, Any]) -> set[type[HeadwaterError]]:
 def _content(operation: Operation[Any, Any], components: Components) -> dict[str, Any]:
     answer = operation.answer
     if operation.kind == "job":
-        told = {} if answer is None else {ITEM: components.of(answer)}
-        return {"application/json": {"schema": {**components.of(JobStatus), **told}}}
+        described = {} if answer is None else {ITEM: components.of(answer)}
+        return {"application/json": {"schema": {**components.of(JobStatus), **described}}}
     if answer is None:
         return {}
     if operation.reads is not None:  # the answer's struct holds headers, too
@@ -198,7 +198,7 @@ def _said(operation: Operation[Any, Any]) -> str:
 
 def _structs(kind: Any) -> set[type]:
     """Every struct in a type."""
-    found: set[type] = set()
+    structs: set[type] = set()
     waiting = [msgspec.inspect.type_info(kind)]
     seen: set[int] = set()
     while waiting:
@@ -207,11 +207,11 @@ def _structs(kind: Any) -> set[type]:
             continue
         seen.add(id(info))
         if isinstance(info, msgspec.inspect.StructType):
-            if info.cls in found:
+            if info.cls in structs:
                 continue
-            found.add(info.cls)
+            structs.add(info.cls)
         waiting += _inside(info)
-    return found
+    return structs
 
 
 def _inside(info: Any) -> list[Any]:

@@ -20,11 +20,11 @@ class AllowedOrigins:
 
     def __init__(self, origins: Iterable[str] = ()) -> None:
         """Errors: `BadConfig` for what is no origin: a page's scheme, host and port, or `*` for every page."""
-        self._origins = frozenset(one.encode() for one in origins)
-        for one in self._origins - {b"*"}:
-            if not one.startswith((b"http://", b"https://")) or one.count(b"/") != 2 or one.lower() != one:
+        self._origins = frozenset(origin.encode() for origin in origins)
+        for origin in self._origins - {b"*"}:
+            if not origin.startswith((b"http://", b"https://")) or origin.count(b"/") != 2 or origin.lower() != origin:
                 raise BadConfig(
-                    f"`server.origins` has {one.decode()!r:.60}, which is no origin.", hint='Write it such as "https://shop.example".'
+                    f"`server.origins` has {origin.decode()!r:.60}, which is no origin.", hint='Write it such as "https://shop.example".'
                 )
 
     def of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
@@ -51,5 +51,5 @@ class AllowedOrigins:
     @staticmethod
     def permission() -> Response:
         """The answer to that. What the request itself needs is checked when it comes."""
-        told = {"Access-Control-Allow-Methods": _METHODS, "Access-Control-Allow-Headers": _SENT, "Access-Control-Max-Age": _AGE}
-        return Response(status_code=204, headers={name: value.decode() for name, value in told.items()})
+        headers = {"Access-Control-Allow-Methods": _METHODS, "Access-Control-Allow-Headers": _SENT, "Access-Control-Max-Age": _AGE}
+        return Response(status_code=204, headers={name: value.decode() for name, value in headers.items()})

@@ -87,12 +87,12 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
 
 
 def _answer(status: str, answer: Mapping[str, Any]) -> str:
-    kinds = ", ".join(f"<code>{escape(kind)}</code> {_kind(one['schema'])}" for kind, one in answer.get("content", {}).items())
+    kinds = ", ".join(f"<code>{escape(kind)}</code> {_kind(content['schema'])}" for kind, content in answer.get("content", {}).items())
     return f"<tr><td>{escape(status)}</td><td>{escape(answer['description'])} {kinds}</td></tr>"
 
 
 def _shape(name: str, schema: Mapping[str, Any]) -> str:
-    fields = "".join(_field(field, one, field in schema.get("required", [])) for field, one in schema.get("properties", {}).items())
+    fields = "".join(_field(field, inner, field in schema.get("required", [])) for field, inner in schema.get("properties", {}).items())
     return (
         f'<details id="shape-{escape(name)}"><summary><code>{escape(name)}</code> {escape(schema.get("description", ""))}</summary>'
         f"<table>{fields}</table></details>"

@@ -153,8 +153,8 @@ class Supervisor:
     # -- workers ----------------------------------------------------------------------------------------------
 
     def _start(self, slot: int) -> None:
-        said, says = os.pipe()
-        os.set_blocking(said, False)
+        reading, says = os.pipe()
+        os.set_blocking(reading, False)
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # a signal for the child must not reach the parent's socket
@@ -163,7 +163,7 @@ class Supervisor:
             self._be_worker(slot, says)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         os.close(says)
-        self._children[pid] = _Child(slot, self._clock.monotonic(), said)
+        self._children[pid] = _Child(slot, self._clock.monotonic(), reading)
 
     def _hear(self) -> None:
         now = self._clock.monotonic()

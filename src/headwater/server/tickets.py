@@ -35,16 +35,16 @@ def seal(digest: bytes, raw_path: bytes, until: int) -> str:
 
 def is_sealed(ticket: str, digest: bytes, raw_path: bytes, now: int) -> bool:
     """Whether a ticket is for this address, of the holder of this token, and its time is not over. Takes as long for every token."""
-    found = _TICKET.fullmatch(ticket)
-    if found is None:
+    match = _TICKET.fullmatch(ticket)
+    if match is None:
         return False
-    until = int(found[1])
+    until = int(match[1])
     return hmac.compare_digest(seal(digest, raw_path, until), ticket) and now < until
 
 
 def take_ticket(query: bytes) -> TicketedQuery:
     """Take the ticket out of a query. With two of them there is none, and both stay: the check of parameters refuses them."""
-    found = _PARAMETER.findall(query) if b"ticket=" in query else ()
-    if len(found) != 1:
+    tickets = _PARAMETER.findall(query) if b"ticket=" in query else ()
+    if len(tickets) != 1:
         return TicketedQuery(query, None)
-    return TicketedQuery(_PARAMETER.sub(b"", query).removeprefix(b"&"), found[0].decode("latin-1"))
+    return TicketedQuery(_PARAMETER.sub(b"", query).removeprefix(b"&"), tickets[0].decode("latin-1"))

@@ -49,15 +49,15 @@ class Certificate:
 
     def _stamped(self) -> Stamp:
         """What changes when a file is replaced or written, or who may read it; a missing file changes it, too."""
-        found: list[tuple[int, ...]] = []
+        stamps: list[tuple[int, ...]] = []
         for path in (self._cert, self._key):
             try:
                 at = path.stat()
             except OSError:
-                found.append(())
+                stamps.append(())
             else:
-                found.append((at.st_ino, at.st_size, at.st_mtime_ns, at.st_mode))
-        return tuple(found)
+                stamps.append((at.st_ino, at.st_size, at.st_mtime_ns, at.st_mode))
+        return tuple(stamps)
 
     def _loaded(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

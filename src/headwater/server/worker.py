@@ -76,7 +76,9 @@ class Worker:
         """
         metrics, settings = Metrics(), self._settings.server
         log = local_log(self._settings, self._settings.data, self._clock, metrics.log)
-        address = next((url_of(one, tls=self._certificate is not None) for one in sockets if one.family != socket.AF_UNIX), "")
+        address = next(
+            (url_of(listener, tls=self._certificate is not None) for listener in sockets if listener.family != socket.AF_UNIX), ""
+        )
         backend = LocalBackend(log, clock=self._clock, settings=self._settings, address=address)
         limits = Limits.of(settings, descriptors=descriptors_for(settings.max_connections))
         grace = max(0.0, settings.stop_grace.seconds - _CLOSING)
@@ -129,8 +131,8 @@ class Worker:
                 noting.cancel()
                 await asyncio.gather(noting, return_exceptions=True)
                 await self._team.aclose()
-            for one in self._passing:
-                one.close()
+            for forwarding in self._passing:
+                forwarding.close()
 
     def stop(self) -> None:
         """Take no more requests, let those under way end. Stopping twice is no error."""

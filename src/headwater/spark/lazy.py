@@ -80,7 +80,7 @@ class LazySpark:
 
 def cores(master: str) -> int:
     """How many tasks run at once: what a local master says, else four, which a cluster's own setting shares out."""
-    found = re.fullmatch(r"local\[(\*|\d+)(?:,\s*\d+)?\]", master)
-    if found is None:
+    match = re.fullmatch(r"local\[(\*|\d+)(?:,\s*\d+)?\]", master)
+    if match is None:
         return 1 if master == "local" else 4
-    return os.cpu_count() or 1 if found[1] == "*" else int(found[1])
+    return os.cpu_count() or 1 if match[1] == "*" else int(match[1])

@@ -207,7 +207,7 @@ class RangeJob:
 
         self.name: str = work.job
         self._session, self._work, self._clock, self._pool, self._ended, self._through = session, work, clock, pool, ended, through
-        self._meter = Meter([len(one) for one in work.ranges], clock=clock)
+        self._meter = Meter([len(chosen) for chosen in work.ranges], clock=clock)
         self._rows: dict[int, bytes] = {}
         self._failures: dict[int, TaskFailure] = {}
         self._problem: Exception | None = None
@@ -292,8 +292,8 @@ def _mapped(session: SparkSession, work: Work) -> Iterable[Row]:
     from headwater.spark.tasks import task
 
     count = len(work.ranges)
-    found: list[Row] = session.sparkContext.parallelize(range(count), count).mapPartitions(task(work)).collect()
-    return found
+    rows: list[Row] = session.sparkContext.parallelize(range(count), count).mapPartitions(task(work)).collect()
+    return rows
 
 
 def attempts(session: SparkSession) -> int:
@@ -311,9 +311,9 @@ def _explained(problem: Exception) -> HeadwaterError:
     from headwater.spark.starting import log_file
 
     text = str(problem)  # with Spark's own sentence in the middle of Java's stack
-    found = re.search(r"SparkException: (.+)", text)
-    said = found[1] if found else (text.strip().splitlines() or [type(problem).__name__])[0]
-    return Unavailable(f"Spark gave up: {said}", hint=f"See Spark's log, in our sessions {log_file()}.")
+    match = re.search(r"SparkException: (.+)", text)
+    reason = match[1] if match else (text.strip().splitlines() or [type(problem).__name__])[0]
+    return Unavailable(f"Spark gave up: {reason}", hint=f"See Spark's log, in our sessions {log_file()}.")
 
 
 @contextmanager

@@ -132,16 +132,16 @@ def read_options(options: Mapping[str, str], own: Iterable[str] = ()) -> ReadReq
 
 
 def _of(offsets: dict[int, int] | int | None, partition: int, missing: int) -> int:
-    found = offsets.get(partition) if isinstance(offsets, dict) else offsets
-    return missing if found is None else found
+    offset = offsets.get(partition) if isinstance(offsets, dict) else offsets
+    return missing if offset is None else offset
 
 
 def _address(given: Mapping[str, str], client: dict[str, str]) -> LogAddress:
     if "data" in given and "servers" in given:
         raise BadInput("The log's place is not clear.", hint='Give either .option("data", DIRECTORY) or .option("servers", "host:9092").')
     if "data" not in given and "servers" not in given:
-        found = address_of(load().settings)
-        return msgspec.structs.replace(found, client=found.client | client)
+        address = address_of(load().settings)
+        return msgspec.structs.replace(address, client=address.client | client)
     if "data" in given:
         return LogAddress(path=str(Path(given["data"]).resolve()))
     return LogAddress(engine="kafka", servers=given["servers"], client=client)

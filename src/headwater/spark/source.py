@@ -113,7 +113,7 @@ class ShardReader(DataSourceReader):
 
 def planned(log: Log, request: ReadRequest, topic: str) -> list[Range]:
     """The ranges that hold what was asked for, one for each partition that has some."""
-    found = []
+    ranges = []
     for partition in range(log.topic(topic).partitions):
         if not request.has(partition):
             continue
@@ -124,13 +124,13 @@ def planned(log: Log, request: ReadRequest, topic: str) -> list[Range]:
         if request.end_time is not None:
             span &= Span(high=log.offset_at(topic, partition, request.end_time))
         if span.low < span.high:
-            found.append(Range(topic, partition, span.low, span.high))
-    return found
+            ranges.append(Range(topic, partition, span.low, span.high))
+    return ranges
 
 
 def tasks(ranges: Iterable[Range], records: int) -> list[InputPartition]:
     """A task for every range; several for a range with more than so many records."""
-    return [InputPartition(part) for one in ranges for part in one.slices(-(-len(one) // records))]
+    return [InputPartition(part) for part_range in ranges for part in part_range.slices(-(-len(part_range) // records))]
 
 
 def read(request: ReadRequest, table: SparkTable, schema: pa.Schema, range: Range) -> Iterator[pa.RecordBatch]:
@@ -149,15 +149,15 @@ def chosen(table: Table, schema: StructType) -> pa.Schema:
         if at < 0 or not _alike(table.schema.field(at).type, field.type):
             raise BadInput(
                 f"The table has no column {field.name} of type {field.type}.",
-                hint=f"Its columns are {', '.join(f'{one.name} {one.type}' for one in table.schema)}.",
+                hint=f"Its columns are {', '.join(f'{field.name} {field.type}' for field in table.schema)}.",
             )
     return arrow
 
 
-def _alike(one: pa.DataType, other: pa.DataType) -> bool:
+def _alike(kind: pa.DataType, other: pa.DataType) -> bool:
     """Equal but for nullability inside."""
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return _alike(one.value_type, other.value_type)
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return [f.name for f in one] == [f.name for f in other] and all(_alike(a.type, b.type) for a, b in zip(one, other, strict=True))
-    return bool(one == other)
+    if pa.types.is_list(kind) and pa.types.is_list(other):
+        return _alike(kind.value_type, other.value_type)
+    if pa.types.is_struct(kind) and pa.types.is_struct(other):
+        return [f.name for f in kind] == [f.name for f in other] and all(_alike(a.type, b.type) for a, b in zip(kind, other, strict=True))
+    return bool(kind == other)

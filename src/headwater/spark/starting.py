@@ -87,8 +87,8 @@ def running() -> SparkSession | None:
         return None
     from pyspark.sql import SparkSession
 
-    found = SparkSession._instantiatedSession  # getActiveSession knows the sessions of its own thread alone
-    return found if found is not None and found.sparkContext._jsc is not None else None
+    current = SparkSession._instantiatedSession  # getActiveSession knows the sessions of its own thread alone
+    return current if current is not None and current.sparkContext._jsc is not None else None
 
 
 def ended(session: SparkSession) -> bool:
@@ -117,10 +117,10 @@ def end_java(seconds: float = 10.0) -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    found = running()
-    if found is not None:
+    current = running()
+    if current is not None:
         with suppress(Exception):  # py4j raises many kinds of a process that is gone
-            found.stop()
+            current.stop()
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     SparkContext._active_spark_context, SparkSession._instantiatedSession = None, None
     if gateway is None:
@@ -210,9 +210,9 @@ def _start(java: Java, chosen: Mapping[str, str], log: Path | None) -> SparkSess
         except HeadwaterError:
             raise
         except Exception as problem:  # PySpark and py4j raise many kinds, none of them ours
-            said = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+            reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
             hint = f"See {log}, and run `headwater doctor`." if log else "Run `headwater doctor`."
-            raise Unavailable(f"Spark did not start: {said}", hint=hint) from problem
+            raise Unavailable(f"Spark did not start: {reason}", hint=hint) from problem
 
 
 def _master(settings: SparkSettings) -> str:

@@ -144,7 +144,7 @@ def find_any_table(target: str, options: Mapping[str, str]) -> Table:
     known = {"topic", *ours, *theirs}
     scheme, colon, name = target.partition(":")
     if not colon or not name or scheme not in known:
-        examples = ", ".join(f"{one}:NAME" for one in sorted(known))
+        examples = ", ".join(f"{scheme}:NAME" for scheme in sorted(known))
         raise BadInput(f"{target!r} names nothing that can be loaded.", hint=f"Load one of {examples}.")
     if scheme == "topic":
         return TopicTable(name, options)

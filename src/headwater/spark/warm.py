@@ -109,9 +109,9 @@ def make(archive: Archive) -> bool:
             return True
         sweep(folder, time.time())
         new = folder / f"new-{archive.path.name}"
-        said = _train([sys.executable, "-m", "headwater.spark.training", "--record", *archive.recording(new)])
+        output = _train([sys.executable, "-m", "headwater.spark.training", "--record", *archive.recording(new)])
         if not new.exists():
-            archive.failed.write_text(said)
+            archive.failed.write_text(output)
             raise Unavailable(
                 "Java made no archive for a quicker start; Spark works without it.", hint=f"See {archive.failed}, remove it to try again."
             )

@@ -51,7 +51,7 @@ def encode_given(value: Any, what: str) -> bytes:
 
 def _refuse_unbounded(value: Any, what: str) -> None:
     if not isinstance(value, msgspec.Raw) and not finite(value, as_float=False):
-        raise BadInput(f"The {what} holds a number that JSON has not: NaN or infinite.", hint="Give None, or text, in its place.")
+        raise BadInput(f"The {what} holds a number that JSON has not: NaN or infinite.", hint="Give null, or text, in its place.")
 
 
 def decoder(kind: type[T]) -> Callable[[bytes | str], T]:

@@ -12,12 +12,12 @@ _CODE = NotOwner.code.encode()
 
 def lines_elsewhere(answers: Sequence[bytes]) -> dict[str, list[int]]:
     """The numbers of the lines that others have to do, by the addresses of these."""
-    found: dict[str, list[int]] = {}
+    owners: dict[str, list[int]] = {}
     for number, answer in enumerate(answers):
         problem = problem_in(answer) if _CODE in answer else None
         if problem is not None and problem.code == NotOwner.code and problem.address.startswith(("http://", "https://")):
-            found.setdefault(problem.address, []).append(number)
-    return found
+            owners.setdefault(problem.address, []).append(number)
+    return owners
 
 
 def refused_lines(error: HeadwaterError, count: int) -> list[bytes]:

@@ -62,7 +62,7 @@ class RequestShape(Generic[R]):
 
     def read_query(self, written: bytes) -> dict[str, Any]:
         """Every parameter by its name; None for a missing one without a default. Errors: `BadInput`."""
-        values: dict[str, Any] = {name: one.default for name, one in self._known.items()}
+        values: dict[str, Any] = {name: parameter.default for name, parameter in self._known.items()}
         if written:
             if self._operation.rewrites is not None:
                 written = self._operation.rewrites(written)
@@ -75,9 +75,9 @@ class RequestShape(Generic[R]):
                     raise BadInput(f"`{name}` is given twice.", hint="Give it once.")
                 seen.add(name)
                 values[name] = self._known[name].read(value)
-        for name, one in self._known.items():
-            if one.required and values[name] is None:
-                raise BadInput(f"`{name}` is missing.", hint=f"Add `{name}` to the address, as ?{name}=…: {one.text}")
+        for name, parameter in self._known.items():
+            if parameter.required and values[name] is None:
+                raise BadInput(f"`{name}` is missing.", hint=f"Add `{name}` to the address, as ?{name}=…: {parameter.text}")
         return values
 
     def _read_body(self, body: bytes) -> dict[str, Any]:

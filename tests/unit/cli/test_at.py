@@ -1,4 +1,4 @@
-"""The commands in the hints of errors."""
+"""The commands in the hints of errors, and the options in place of arguments of Python."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from headwater.core.errors import BadInput
         ("See `headwater wal --help`.", "See `headwater wal --help`."),
         ("See `headwater pipeline run --help`.", "See `headwater pipeline run --help`."),
         ("See `headwater pipeline about file`.", "See `headwater pipeline about file`."),
+        ("Append with expected=3.", "Append with --expected 3."),
     ],
 )
 def test_commands_in_hints_have_the_options_of_the_command_that_failed(hint: str, told: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 
 import msgspec
@@ -11,7 +10,7 @@ from tests.unit.documents.feed_ground import TOPIC, FeedGround, replayed
 
 from headwater.documents import since
 from headwater.documents.path import parse_path, partition_of
-from headwater.documents.since import changed_since, wait_since
+from headwater.documents.since import changed_since
 
 SHOP = parse_path("shop~")
 
@@ -64,20 +63,3 @@ def test_history_that_is_gone_is_a_reset(ground: FeedGround) -> None:
     found = changed_since(ground.feeds_of("shop~"), SHOP, 3)
     assert (found.reset, found.revision, found.items) == (True, 200, [])
     assert changed_since(ground.feeds_of("shop~"), SHOP, 999).reset
-
-
-def test_waiting_ends_with_the_first_change(ground: FeedGround) -> None:
-    ground.put("shop~/a", n=1)
-
-    async def wait() -> None:
-        feeds = ground.feeds()
-        assert (await wait_since(feeds, SHOP, 1)).items == []
-        assert (await wait_since(feeds, SHOP, 1, wait=0.01)).items == []
-        waiting = asyncio.create_task(wait_since(feeds, parse_path("shop~/b"), 1, wait=30))
-        await asyncio.sleep(0)
-        ground.put("shop~/a", n=2)
-        ground.put("shop~/b", n=3)
-        found = await waiting
-        assert ([item.path for item in found.items], found.revision) == (["shop~/b"], 3)
-
-    asyncio.run(wait())

@@ -19,6 +19,7 @@ CLASSES: dict[tuple[str, str], tuple[type, dict[str, str]]] = {
     ("documents", "schema_"): (CollectionSchema, {}),
     ("documents", "view_"): (CollectionViews, {}),
     ("documents", "content_list"): (Documents, {"": "list"}),
+    ("documents", "content_export"): (Documents, {"": "export"}),
     ("documents", "content_"): (Resource, {}),
 }
 """Operations whose methods are those of an object of their own, by part and the beginning of their names; and what is named otherwise."""
@@ -53,7 +54,6 @@ NO_COMMAND = {
     "wal_sequence_num": "`wal tables` shows the last sequence of each table.",
     "wal_events": "Events tell programs that hold regions; a person sees them as `wal stats` changes.",
     "journal_append_many": "`journal append` appends to one journal, and `journal import` takes the lines of many.",
-    "queue_show": "`queue list` and `queue stats` show the settings of a queue.",
     "queue_leave": "Workers leave by themselves when they end.",
     "documents_transaction": "`doc transactions` lists them with their states.",
     "documents_batch": "`doc import` writes lines of a file, in batches.",
@@ -108,9 +108,9 @@ DIFFERENT: dict[str, tuple[str, str, str]] = {
     "journal_mark": ("mark", "", "The id of the mark is `id` in Python."),
     "journal_snapshots_find": ("newest", "", "The door has `load`, which is the newest, and `list`."),
     "journal_snapshots_save": ("body", "offset payload seq_nr", _PARTS_OF_INDEX),
-    "journal_verify": ("", "progress", _PROGRESS),
+    **dict.fromkeys(("journal_verify", "journal_rebuild"), ("", "progress", _PROGRESS)),
     "journal_import_lines": ("first_line", "", "The door counts the lines that it has sent."),
-    "documents_content_list": ("limit", "", "The door goes through all pages."),
+    **dict.fromkeys(("documents_content_list", "documents_content_export"), ("limit", "", "The door goes through all pages.")),
     "documents_content_get": (
         "count cursor explain filter if_none_match since size skip_max sort",
         "item type",

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn, cast
 
-from headwater.core.document_errors import BadFilter
 from headwater.core.spelling import nearest
 from headwater.documents.filter.functions import FUNCTIONS
 from headwater.documents.filter.pattern import pattern
@@ -54,14 +53,6 @@ def parse_filter(text: str) -> Expression:
 def parse_field(text: str) -> FieldPath:
     """The path of a field that is named in an order or an index: `a.b` or in back-ticks. Errors: `BadFilter`."""
     return _Parser(text).field()
-
-
-def constant_value(text: str) -> Any:
-    """The value of a filter that is one literal. Errors: `BadFilter`."""
-    tree = parse_filter(text)
-    if not isinstance(tree, Constant):
-        raise BadFilter(f"{text!r:.60} is no literal.", hint="Literals are null, true, false, numbers, texts, lists and objects.")
-    return tree.value
 
 
 class _Parser:

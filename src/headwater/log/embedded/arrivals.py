@@ -121,10 +121,10 @@ class EmbeddedWatch:
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._reader.folder)
+            status = os.stat(self._reader.folder)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 class EmbeddedArrivals:
@@ -152,19 +152,21 @@ class EmbeddedArrivals:
             if self._closed:
                 raise _closed()
             place = (topic, partition)
-            found = self._partitions.get(place)
-            if found is not None:
-                found.look_closely()
-                found.look()
-            if found is None or found.error is not None:
-                found = EmbeddedWatch(
-                    lambda: self._open_reader(topic, partition), lambda: self._generation_of(topic), lambda one: self._retired(place, one)
+            watch = self._partitions.get(place)
+            if watch is not None:
+                watch.look_closely()
+                watch.look()
+            if watch is None or watch.error is not None:
+                watch = EmbeddedWatch(
+                    lambda: self._open_reader(topic, partition),
+                    lambda: self._generation_of(topic),
+                    lambda watched: self._retired(place, watched),
                 )
-                self._watcher().add(found)  # 1. the kernel watches; 2. a look; 3. whoever waits looks once more, then sleeps
-                found.look()
-                self._partitions[place] = found
-            watching = _EmbeddedWatching(found)
-            found.join(watching, changed)
+                self._watcher().add(watch)  # 1. the kernel watches; 2. a look; 3. whoever waits looks once more, then sleeps
+                watch.look()
+                self._partitions[place] = watch
+            watching = _EmbeddedWatching(watch)
+            watch.join(watching, changed)
             return watching
 
     @property
@@ -174,34 +176,34 @@ class EmbeddedArrivals:
 
     def published(self, topic: str, partition: int) -> None:
         """Wake the followers of a partition: records of this process have become durable."""
-        found = self._partitions.get((topic, partition))
-        if found is not None:
-            found.look()
+        watch = self._partitions.get((topic, partition))
+        if watch is not None:
+            watch.look()
 
     def dropped(self, topic: str) -> None:
         """End the waits of a deleted or re-created topic."""
-        for (name, _), found in list(self._partitions.items()):
+        for (name, _), watch in list(self._partitions.items()):
             if name == topic:
-                found.look()
+                watch.look()
 
-    def _retired(self, place: tuple[str, int], found: EmbeddedWatch) -> bool:
+    def _retired(self, place: tuple[str, int], watch: EmbeddedWatch) -> bool:
         with self._mutex:
-            if found.wanted:
+            if watch.wanted:
                 return False  # a new follower has come meanwhile
-            if self._partitions.get(place) is found:
+            if self._partitions.get(place) is watch:
                 del self._partitions[place]
-        found.close()
+        watch.close()
         return True
 
     def close(self) -> None:
         """End all waiting with `Closed`."""
         with self._mutex:
             self._closed = True
-            found, self._partitions = list(self._partitions.values()), {}
-            for one in found:
-                self._watcher().remove(one)
-        for one in found:
-            one.stop(_closed())
+            watches, self._partitions = list(self._partitions.values()), {}
+            for watch in watches:
+                self._watcher().remove(watch)
+        for watch in watches:
+            watch.stop(_closed())
 
     def forget(self) -> None:
         """In a forked child: drop all watches."""

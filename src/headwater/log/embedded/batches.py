@@ -40,16 +40,16 @@ def walk(data: mmap.mmap, at: int, size: int, offset: int, *, dense: bool = True
     starts: list[int] = []
     add, head, number = starts.append, HEAD.unpack_from, U32.unpack_from
     while at + SMALLEST <= size:
-        found, message, _, _, key_length = head(data, at)
+        stored, message, _, _, key_length = head(data, at)
         if key_length == NULL:
             key_length = 0
         end = at + BEFORE_MESSAGE + message
-        if found < offset or (dense and found != offset) or end > size or message < 8 + key_length:
+        if stored < offset or (dense and stored != offset) or end > size or message < 8 + key_length:
             break
         if number(data, at + 25 + key_length)[0] != message - 8 - key_length:
             break
         add(at)
-        at, offset = end, found + 1
+        at, offset = end, stored + 1
     return starts, at
 
 

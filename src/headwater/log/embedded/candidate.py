@@ -30,28 +30,28 @@ class Candidate(NamedTuple):
 def candidate(folder: Path, base: int, generation: int) -> Candidate:
     """Read a segment file whole, and describe it."""
     path = Segment(base, generation).log(folder)
-    found = path.stat()
-    segment = Segment(base, generation, created=found.st_mtime_ns // 1_000_000, dense=False)
+    status = path.stat()
+    segment = Segment(base, generation, created=status.st_mtime_ns // 1_000_000, dense=False)
     whole: list[Whole] = []
     damage: list[Damage] = []
     records = 0
-    for piece in examine(folder, segment, 0, found.st_size):
+    for piece in examine(folder, segment, 0, status.st_size):
         if isinstance(piece, Damage):
             damage.append(piece)
         else:
             records += len(piece.starts)
             whole.append(msgspec.structs.replace(piece, starts=piece.starts[:0]))
     if not whole:
-        return Candidate(segment, found.st_size, bool(damage), 0, 0, base, base, 0, 0, damage, bool(damage))
+        return Candidate(segment, status.st_size, bool(damage), 0, 0, base, base, 0, 0, damage, bool(damage))
     last = whole[-1]
     # Compaction and import give each of their batches the end of their segment; others carry an end below their own offsets.
-    end = max(last.following, max(one.carried for one in whole))
+    end = max(last.following, max(stretch.carried for stretch in whole))
     unbroken = records == last.following - base and end == last.following
     torn = bool(damage) and damage[-1].resumes_at < 0
     damaged = len(damage) > torn
     return Candidate(
         msgspec.structs.replace(segment, dense=unbroken or (damaged and not generation)),
-        found.st_size,
+        status.st_size,
         True,
         last.end,
         whole[0].end,

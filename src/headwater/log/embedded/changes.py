@@ -37,7 +37,9 @@ def roll(partition: PartitionState, file: OpenSegment) -> OpenSegment:
     now = partition.stored()
     following, spares = disposal.next_segment(partition, now, offset)
     closed = [*now.segments[:-1], msgspec.structs.replace(now.active, length=position, end=offset)]
-    kept = [one for one in closed if one.end > now.start]  # remove it now if all its records are deleted: nobody would come back for it
+    kept = [
+        segment for segment in closed if segment.end > now.start
+    ]  # remove it now if all its records are deleted: nobody would come back for it
     out = disposal.removal(partition.settings.disposal, now, closed[: len(closed) - len(kept)])
     place = SegmentPosition(offset, 0, offset)
     partition.replace(now, segments=[*kept, following], durable=place, drained=out.drained, spares=spares)

@@ -79,9 +79,9 @@ def _check(reader: PartitionReader) -> Checked:
                 if seen[segment].missing and not reader.names(segment):
                     break  # compacted or deleted meanwhile: check the new segments
         else:
-            found = [seen[segment] for segment, _, _ in extents]
-            damage = [piece for one in found for piece in one.damage]
-            return Checked(reader.name, len(found), sum(one.records for one in found), sum(one.bytes for one in found), damage)
+            checked = [seen[segment] for segment, _, _ in extents]
+            damage = [piece for part in checked for piece in part.damage]
+            return Checked(reader.name, len(checked), sum(part.records for part in checked), sum(part.bytes for part in checked), damage)
     raise Unavailable(f"The segments of {reader.name} are replaced faster than they can be checked.", hint="Check it again.")
 
 
@@ -92,7 +92,7 @@ class _Seen(NamedTuple):
 
     @property
     def missing(self) -> bool:
-        return any(one.what == MISSING for one in self.damage)
+        return any(piece.what == MISSING for piece in self.damage)
 
 
 def _look(folder: Path, segment: Segment, end: int, limit: int) -> _Seen:
@@ -145,11 +145,11 @@ def examine(folder: Path, segment: Segment, end: int, limit: int) -> Iterator[Wh
             if not segment.closed and not np.frombuffer(data, np.uint8)[at:stop_at].any():
                 limit = at
                 break
-            found = _resync(data, at, stop_at, offset)
-            yield Damage(str(path), at, offset, "the checksum of the batch there is wrong, or no record begins there", *found)
-            if found[0] < 0 or 0 <= beyond <= found[1]:  # intact batches there belong to another segment
+            resumed = _resync(data, at, stop_at, offset)
+            yield Damage(str(path), at, offset, "the checksum of the batch there is wrong, or no record begins there", *resumed)
+            if resumed[0] < 0 or 0 <= beyond <= resumed[1]:  # intact batches there belong to another segment
                 return
-            at, offset = found
+            at, offset = resumed
     if at < limit:
         yield Damage(str(path), at, offset, f"the file ends there, {limit - at} bytes short")
     elif offset < end and segment.dense:
@@ -170,8 +170,8 @@ def _stretch(data: mmap.mmap, rows: Column, at: int, size: int, offset: int, end
     if not dense and len(starts):
         inside = int(np.searchsorted(gather(data, size, ">u8", starts).astype(np.int64), end))
         starts, stop = (starts[:inside], int(starts[inside])) if inside < len(starts) else (starts, stop)
-    found = batches.check(data, size, starts, stop, offset) if len(starts) else batches.Intact(at, offset, 0, 0)
-    return Whole(at, found.position, starts[: found.records], found.offset, found.durable)
+    intact = batches.check(data, size, starts, stop, offset) if len(starts) else batches.Intact(at, offset, 0, 0)
+    return Whole(at, intact.position, starts[: intact.records], intact.offset, intact.durable)
 
 
 def _resync(data: mmap.mmap, at: int, size: int, offset: int) -> tuple[int, int]:

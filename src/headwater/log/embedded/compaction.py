@@ -134,7 +134,7 @@ def _groups(plans: list[_Plan], size: int) -> Iterator[list[_Plan]]:
     """Neighbours that fit together into one segment: small results are merged."""
     group: list[_Plan] = []
     for plan in plans:
-        if group and sum(one.size for one in group) + plan.size > size:
+        if group and sum(member.size for member in group) + plan.size > size:
             yield group
             group = []
         group.append(plan)

@@ -78,9 +78,9 @@ def dispose(partition: PartitionState) -> None:
             with _locked(partition, tried) as files:
                 if not files:
                     break
-                for one in files:
-                    if (refused := one.treat(partition.files, disposal)) and overwrites(disposal):
-                        partition.refused(manifests.spare(partition.folder, one.stem).name, refused)
+                for file in files:
+                    if (refused := file.treat(partition.files, disposal)) and overwrites(disposal):
+                        partition.refused(manifests.spare(partition.folder, file.stem).name, refused)
                 _finish(partition, files)
     if overwrites(disposal):
         with suppress(HeadwaterError, OSError):
@@ -99,11 +99,11 @@ class _DrainedFile:
 
         Returns why it was not treated as it should be; "" where it was.
         """
-        found = os.fstat(self._fd)
-        alone = found.st_nlink == 1  # else a copy by hard link, as backups and `repair` make them, would be zeroed and recycled, too
+        status = os.fstat(self._fd)
+        alone = status.st_nlink == 1  # else a copy by hard link, as backups and `repair` make them, would be zeroed and recycled, too
         try:
             if alone and (overwrites(disposal) or (recycles(disposal) and not shortens(disposal))):
-                overwrite(files, self._fd, found.st_size)
+                overwrite(files, self._fd, status.st_size)
             if overwrites(disposal) and self._pos_fd >= 0:
                 overwrite(files, self._pos_fd, os.fstat(self._pos_fd).st_size)
             self.done = True
@@ -111,7 +111,7 @@ class _DrainedFile:
                 files.truncate(self._fd, 0)
                 write_all(files, self._fd, [bytes(BLOCKS)], 0)
                 files.sync(self._fd)
-            self.kept = alone and recycles(disposal) and found.st_size > 0
+            self.kept = alone and recycles(disposal) and status.st_size > 0
         except OSError as error:
             self.done = self.done or not overwrites(disposal)
             return str(error.strerror)
@@ -154,8 +154,8 @@ def _locked(partition: PartitionState, tried: set[str]) -> Iterator[list[_Draine
                 partition.replace(now, drained=[stem for stem in now.drained if stem not in lost])
         yield opened
     finally:
-        for one in opened:
-            one.close(files)
+        for file in opened:
+            file.close(files)
 
 
 def _opened(files: Files, folder: Path, stem: str, lock: FileLock) -> _DrainedFile:
@@ -176,17 +176,17 @@ def _finish(partition: PartitionState, treated: list[_DrainedFile]) -> None:
     """Steps 5 and 6. The files' locks are released before the partition's: a spare may become a segment from then on, and be read."""
     files, folder = partition.files, partition.folder
     with partition.changing() as now:
-        done = [one for one in treated if one.done and one.stem in now.drained]
+        done = [file for file in treated if file.done and file.stem in now.drained]
         if not done:
             return
         room = max(0, SPARES - len(now.spares))
-        kept = [one.stem for one in done if one.kept][:room]
-        gone = {one.stem for one in done}
+        kept = [file.stem for file in done if file.kept][:room]
+        gone = {file.stem for file in done}
         partition.replace(now, drained=[stem for stem in now.drained if stem not in gone], spares=[*now.spares, *kept])
-        for one in done:
-            one.close(files)
-            for path in (folder / f"{one.stem}.pos", manifests.spare(folder, one.stem)):
-                if path.suffix == ".pos" or one.stem not in kept:
+        for file in done:
+            file.close(files)
+            for path in (folder / f"{file.stem}.pos", manifests.spare(folder, file.stem)):
+                if path.suffix == ".pos" or file.stem not in kept:
                     with suppress(OSError):
                         files.unlink(path)
 
@@ -196,8 +196,8 @@ def _wipe_cuts(partition: PartitionState) -> None:
     with partition.changing() as now:
         first = min(now.segments[0].base, now.start)
         for path in list(partition.folder.glob("*.cut")):
-            found = manifests.parsed(path.name.partition(".")[0])
-            if found is not None and found[0] < first and not wipe(partition.files, path):
+            segment = manifests.parsed(path.name.partition(".")[0])
+            if segment is not None and segment[0] < first and not wipe(partition.files, path):
                 partition.refused(path.name, "somebody reads it, or the disk refuses")
 
 

@@ -61,8 +61,8 @@ class Handles(dict[Key, H], Generic[H]):
         excess = len(self) + 1 - self._most
         if excess <= 0:
             return []
-        others = [one for one in sorted(self, key=self._used.__getitem__) if not self[one].busy]
-        return [self.take(one) for one in others[:excess]]
+        others = [place for place in sorted(self, key=self._used.__getitem__) if not self[place].busy]
+        return [self.take(place) for place in others[:excess]]
 
     def idle(self) -> list[H]:
         """Remove and return those that nobody has used for a while."""

@@ -44,7 +44,7 @@ def delete_before(partition: Partition, offset: int, epoch: int | None = None) -
                 raise BadBounds(f"{partition.name} ends at offset {end}; {offset} lies beyond.", hint=f"Give an offset up to {end}.")
             if offset <= now.start:
                 return now.start
-            gone = [one for one in now.segments[:-1] if one.end <= offset]
+            gone = [segment for segment in now.segments[:-1] if segment.end <= offset]
             _remove(partition, now, gone, start=offset, segments=now.segments[len(gone) :])
             return offset
     except OSError as error:
@@ -55,7 +55,7 @@ def swap(partition: Partition, old: list[Segment], new: list[Segment], epoch: in
     """Replace closed segments by compacted ones, if they are all still there; then remove the old files."""
     with partition.changing() as now:
         partition.check_claim(now.epoch, epoch)
-        stems = [one.stem for one in now.segments]
+        stems = [segment.stem for segment in now.segments]
         at = stems.index(old[0].stem) if old[0].stem in stems else -1
         if at < 0 or now.segments[at : at + len(old)] != old:
             return False

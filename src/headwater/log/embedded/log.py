@@ -123,16 +123,16 @@ class EmbeddedLog(Log):
     def append(self, topic: str, partition: int, records: Sequence[Record], *, guard: Guard | None = None, part: str = "") -> range:
         if type(partition) is not int or type(topic) is not str:
             partition = partition_number(topic, partition)
-        found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)  # outside of the lock: others need not wait
-        return self._appended(found, topic, partition, batch, None, part, guard)
+        opened = self._partitions.get((topic, partition)) or self.partition(topic, partition)
+        batch = encode(records, now=self._clock.now_ms(), limit=opened.max_record)  # outside of the lock: others need not wait
+        return self._appended(opened, topic, partition, batch, None, part, guard)
 
     def append_inline(self, topic: str, partition: int, records: Sequence[Record]) -> range | None:
-        found = self._partitions.get((topic, partition))
-        if found is None or found.settings.owner or self._reserve.scarce:
+        opened = self._partitions.get((topic, partition))
+        if opened is None or opened.settings.owner or self._reserve.scarce:
             return None
-        batch = encode(records, now=self._clock.now_ms(), limit=found.max_record)
-        first = inline.append(found, batch)
+        batch = encode(records, now=self._clock.now_ms(), limit=opened.max_record)
+        first = inline.append(opened, batch)
         if first is None:
             return None
         if self._arrivals.anybody:
@@ -145,16 +145,16 @@ class EmbeddedLog(Log):
         return self.append_encoded(topic, partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), None, part)
 
     def claim(self, topic: str, partition: int, *, part: str = "", claimant: str = "") -> Writer:
-        def claimed(found: Partition) -> Writer:
-            return EmbeddedWriter(self, topic, partition, self._checked(found, topic, part, "claim").claim(), generation=found.generation)
+        def claimed(opened: Partition) -> Writer:
+            return EmbeddedWriter(self, topic, partition, self._checked(opened, topic, part, "claim").claim(), generation=opened.generation)
 
         if not self.read_only and type(partition) is int and 0 <= partition < self.topic(topic).partitions:
             wait_for_holder(self._topics.folder / topic / str(partition), files=self._files, clock=self._clock)
         return self.freeing(topic, partition, claimed)  # who wants to delete claims first
 
     def writer(self, topic: str, partition: int, epoch: int, *, generation: str = "", part: str = "") -> Writer:
-        found = self._checked(self.partition(topic, partition), topic, part, "claim")
-        return EmbeddedWriter(self, topic, partition, whole(epoch, "epoch"), generation=generation or found.generation)
+        opened = self._checked(self.partition(topic, partition), topic, part, "claim")
+        return EmbeddedWriter(self, topic, partition, whole(epoch, "epoch"), generation=generation or opened.generation)
 
     def append_encoded(
         self, topic: str, partition: int, encoded: Encoder, claim: Claim, part: str = "", guard: Guard | None = None
@@ -162,11 +162,11 @@ class EmbeddedLog(Log):
         """Append the batch that `encoded` makes. The caller has checked the owner if it has a claim."""
         if type(partition) is not int or type(topic) is not str:
             partition = partition_number(topic, partition)
-        found = self._partitions.get((topic, partition)) or self.partition(topic, partition)
-        return self._appended(found, topic, partition, encoded(found.max_record, self._clock.now_ms()), claim, part, guard)
+        opened = self._partitions.get((topic, partition)) or self.partition(topic, partition)
+        return self._appended(opened, topic, partition, encoded(opened.max_record, self._clock.now_ms()), claim, part, guard)
 
     def _appended(
-        self, found: Partition, topic: str, partition: int, batch: EncodedBatch, claim: Claim, part: str, guard: Guard | None
+        self, opened: Partition, topic: str, partition: int, batch: EncodedBatch, claim: Claim, part: str, guard: Guard | None
     ) -> range:
         def append(to: Partition) -> int | Exception:
             checked = self._checked(to, topic, part, "append") if claim is None else claim.checked(to)
@@ -174,20 +174,20 @@ class EmbeddedLog(Log):
 
         self._reserve.admit()
         try:
-            first = append(found)
+            first = append(opened)
         except (UnknownTopic, Closed) as error:
-            first = self.with_partition(topic, partition, append, refused=(found, error))
+            first = self.with_partition(topic, partition, append, refused=(opened, error))
         if self._arrivals.anybody:
             self._arrivals.published(topic, partition)
         if isinstance(first, Exception):
             raise first
         return range(first, first + batch.records)
 
-    def _checked(self, found: Partition, topic: str, part: str, operation: str) -> Partition:
+    def _checked(self, opened: Partition, topic: str, part: str, operation: str) -> Partition:
         """The partition. Errors: `OwnedTopic`, by the topic as it is now: it may have been made anew by another part."""
-        if found.settings.owner not in ("", part):
+        if opened.settings.owner not in ("", part):
             check_owner(topic, self._topics.get(topic).settings.owner, part, operation)
-        return found
+        return opened
 
     def with_partition(
         self, topic: str, partition: int, call: Callable[[Partition], T], refused: tuple[Partition, UnknownTopic | Closed] | None = None
@@ -199,14 +199,14 @@ class EmbeddedLog(Log):
                 if self._closed or (isinstance(error, UnknownTopic) and self._topics.stamp(topic) is None):
                     raise error
                 self._forget_partition((topic, partition), stale)
-            found = self.partition(topic, partition)
+            opened = self.partition(topic, partition)
             try:
-                with found.held():
-                    done = call(found)
-                    disposed(found, self._readers.get((topic, partition)))
+                with opened.held():
+                    done = call(opened)
+                    disposed(opened, self._readers.get((topic, partition)))
                     return done
             except (UnknownTopic, Closed) as error:
-                refused = found, error
+                refused = opened, error
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -261,12 +261,12 @@ class EmbeddedLog(Log):
     # -- housekeeping ---------------------------------------------------------------------------------------
 
     def delete_before(self, topic: str, partition: int, offset: int, *, part: str = "") -> int:
-        return self.freeing(topic, partition, lambda found: delete_before(self._checked(found, topic, part, "delete_before"), offset))
+        return self.freeing(topic, partition, lambda opened: delete_before(self._checked(opened, topic, part, "delete_before"), offset))
 
     def compact(self, topic: str, partition: int, before: int | None = None, *, part: str = "") -> Compacted:
         from headwater.log.embedded.compaction import compact
 
-        return self.with_partition(topic, partition, lambda found: compact(self._checked(found, topic, part, "compact"), before=before))
+        return self.with_partition(topic, partition, lambda opened: compact(self._checked(opened, topic, part, "compact"), before=before))
 
     def freeing(self, topic: str, partition: int, call: Callable[[Partition], T]) -> T:
         """`with_partition` for calls that free space: they work on a full disk, too."""
@@ -300,14 +300,14 @@ class EmbeddedLog(Log):
         while True:
             with self._mutex, explaining(self.data):
                 self._writable()  # not before the mutex: whoever waits for it while the log is closed would open what nobody closes
-                if (found := self._partitions.get((topic, partition))) is not None:
-                    return found
+                if (opened := self._partitions.get((topic, partition))) is not None:
+                    return opened
                 self._topics.with_partition(topic, partition)  # before the lock: looking up a name that is not there makes no file
                 if not (excess := self._partitions.room()):
-                    found = self._reserve.spend(lambda: self._opened(topic, partition))
-                    self._partitions.put((topic, partition), found)
+                    opened = self._reserve.spend(lambda: self._opened(topic, partition))
+                    self._partitions.put((topic, partition), opened)
                     self._keeper.start()
-                    return found
+                    return opened
             close_all(excess)  # outside of the mutex, because it syncs: reads of other partitions do not wait for that
 
     def _opened(self, topic: str, partition: int) -> Partition:
@@ -327,15 +327,15 @@ class EmbeddedLog(Log):
         partition = partition_number(topic, partition)
         with self._mutex:
             self._open()
-            found, excess = self._readers.get((topic, partition)), list[PartitionReader]()
-            if found is None or found.gone or not os.path.exists(found.folder):
-                found = self._new_reader(topic, partition)
+            reader, excess = self._readers.get((topic, partition)), list[PartitionReader]()
+            if reader is None or reader.gone or not os.path.exists(reader.folder):
+                reader = self._new_reader(topic, partition)
                 excess = self._readers.room()
-                self._readers.put((topic, partition), found)
+                self._readers.put((topic, partition), reader)
                 self._keeper.start()
             self._readers.touch((topic, partition))
         close_all(excess)
-        return found
+        return reader
 
     def _new_reader(self, topic: str, partition: int) -> PartitionReader:
         self._topics.with_partition(topic, partition)

@@ -98,9 +98,9 @@ def load(folder: Path) -> Manifest | None:
     body = raw[4:]
     if len(raw) < 8 or U32.unpack(raw[:4])[0] != crc32c(body):
         raise lost(folder, "fails its checksum")
-    found = msgspec.json.decode(body, type=_Format).format
-    if found > FORMAT:
-        raise NewerFormat(f"{path} has format {found}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
+    version = msgspec.json.decode(body, type=_Format).format
+    if version > FORMAT:
+        raise NewerFormat(f"{path} has format {version}; this headwater knows up to {FORMAT}.", hint="Use a newer headwater.")
     manifest = msgspec.json.decode(body, type=Manifest)
     if manifest.partition not in ("", _name(folder)):
         raise Damaged(
@@ -121,10 +121,10 @@ def load_for_reading(folder: Path) -> Manifest | None:
     Errors: those of `load`.
     """
     for _ in range(2):  # load again, because a writer may have begun the partition, or removed it, between the two checks
-        found = load(folder)
-        holding = _witness(folder) if found is None else None
+        manifest = load(folder)
+        holding = _witness(folder) if manifest is None else None
         if holding is None:
-            return found
+            return manifest
     raise lost(folder, f"is missing, but {holding}")
 
 
@@ -158,8 +158,8 @@ def lost(folder: Path, what: str) -> Damaged:
 
 def parsed(stem: str) -> tuple[int, int] | None:
     """Base and generation of the segment whose file has this name; None for any other file."""
-    found = _STEM.fullmatch(stem)
-    return (int(found[1]), int(found[2] or 0)) if found else None
+    match = _STEM.fullmatch(stem)
+    return (int(match[1]), int(match[2] or 0)) if match else None
 
 
 def outdated(folder: Path, manifest: Manifest) -> Path | None:

@@ -20,10 +20,10 @@ from headwater.log.embedded.segment import OpenSegment, create
 
 def join(folder: Path, *, name: str) -> Manifest:
     """Open beside living processes, which keep the page valid."""
-    found = manifests.load(folder)
-    if found is None:
+    manifest = manifests.load(folder)
+    if manifest is None:
         raise manifests.lost(folder, f"is missing while {name} is in use")
-    return found
+    return manifest
 
 
 def recover(
@@ -37,26 +37,26 @@ def recover(
     if now is None:
         now = _begin(folder, page, files, clock)
     same_boot = page.boot == boot and page.sound  # ignore a damaged page
-    found = survey(
+    surveyed = survey(
         folder,
         now,
         known=page.durable_offset if same_boot else 0,
         hint=f"Look at it with `headwater log check {name}`; mend it with `headwater log repair {name} --cut`.",
     )
-    if found.damage is not None:
-        raise found.damage
-    place, active = found.place, now.active
+    if surveyed.damage is not None:
+        raise surveyed.damage
+    place, active = surveyed.place, now.active
     files.sync_dir(folder)  # the manifest was perhaps renamed and not synced: what is built on it now must not find the old one
     file = OpenSegment(files, folder, active)
     try:
-        if place.position < found.size:
-            _move_aside(files, folder, active, place.position, max(place.position, found.written))
-            file.truncate(place.position, found.row)
+        if place.position < surveyed.size:
+            _move_aside(files, folder, active, place.position, max(place.position, surveyed.written))
+            file.truncate(place.position, surveyed.row)
         # Adopted bytes are written again and synced: clean pages in memory may hide a write that the disk has lost.
         known = page.durable if same_boot else now.durable
         file.rewrite(known.position if known.base == active.base else 0, place.position)
         file.sync()
-        _sidecar(files, file, found)
+        _sidecar(files, file, surveyed)
     finally:
         file.close()
     sweep(files, folder, now, disposal)
@@ -78,8 +78,8 @@ def recover(
 
 def _begin(folder: Path, page: CommitPage, files: Files, clock: Clock) -> Manifest:
     """A partition's first opening. Segments without a manifest are not a first opening, and neither is a page that tells of records."""
-    if (told := manifests.told_by(page)) is not None:
-        raise manifests.lost(folder, f"is missing, but {told}")
+    if (claim := manifests.told_by(page)) is not None:
+        raise manifests.lost(folder, f"is missing, but {claim}")
     for path in folder.glob("*.log"):
         if path.stat().st_size:
             raise manifests.lost(folder, f"is missing, but {path.name} holds records")
@@ -118,10 +118,10 @@ def _side_file(folder: Path, stem: str, torn: bytes) -> Path:
     return kept
 
 
-def _sidecar(files: Files, file: OpenSegment, found: Survey) -> None:
-    files.truncate(file.pos_fd, found.row * 4)
-    if len(found.starts):
-        write_all(files, file.pos_fd, [found.starts.astype("<u4").tobytes()], found.row * 4)
+def _sidecar(files: Files, file: OpenSegment, surveyed: Survey) -> None:
+    files.truncate(file.pos_fd, surveyed.row * 4)
+    if len(surveyed.starts):
+        write_all(files, file.pos_fd, [surveyed.starts.astype("<u4").tobytes()], surveyed.row * 4)
     file.sync_sidecar()
 
 

@@ -124,9 +124,9 @@ class PartitionReader:
             manifest = self._fresh()
             if manifest is None:
                 return None, 0, _NOTHING
-            found = self._end(manifest)
-            if found is not None:
-                return manifest, *found
+            end = self._end(manifest)
+            if end is not None:
+                return manifest, *end
             self._manifest = None
         if manifest is not None:
             manifests.check_newest(self.folder, manifest)
@@ -196,7 +196,7 @@ class PartitionReader:
         """The end as the bytes tell it: nobody has opened the partition for writing since the machine started."""
         if self._surveyed is None or self._surveyed[0] != manifest.generation:
             try:
-                found = survey(self.folder, manifest, known=0, hint=self.hint)
+                surveyed = survey(self.folder, manifest, known=0, hint=self.hint)
             except (Damaged, FileNotFoundError) as error:
                 if self._written_now():
                     return None
@@ -205,8 +205,8 @@ class PartitionReader:
                 raise
             if self._written_now():
                 return None  # it was opened meanwhile: what was surveyed may have been half recovered
-            end = found.durable if found.damage else found.place.offset
-            self._surveyed = manifest.generation, found.place, end
+            end = surveyed.durable if surveyed.damage else surveyed.place.offset
+            self._surveyed = manifest.generation, surveyed.place, end
         return self._surveyed[2], self._surveyed[1]
 
     def _written_now(self) -> bool:
@@ -217,7 +217,7 @@ class PartitionReader:
     def names(self, segment: Segment) -> bool:
         """Whether the manifest on disk still names a segment: a file that is gone is damage only then."""
         now = manifests.load(self.folder)
-        return now is not None and any(one.stem == segment.stem for one in now.segments)
+        return now is not None and any(listed.stem == segment.stem for listed in now.segments)
 
     def _looked(self, look: Callable[[Manifest | None, int, SegmentPosition], T]) -> T:
         """What `look` finds by a manifest and the end that belongs to it. Under the mutex.
@@ -245,19 +245,19 @@ class PartitionReader:
         size = 0
         while len(records) < limit:
             try:
-                found, start = self._next(start, None, limit - len(records))
+                batch, start = self._next(start, None, limit - len(records))
             except Damaged:
                 if records:
                     break  # what comes before the damage is given out; asking for more meets it
                 raise
-            if found is None:
+            if batch is None:
                 break
-            more, taken = decode_records(found.data, found.size, found.starts, room=max_bytes - size, head=found.heads)
+            more, taken = decode_records(batch.data, batch.size, batch.starts, room=max_bytes - size, head=batch.heads)
             if not more and not records:
-                return [decode(found.data, int(found.starts[0]))]  # one is always given, however large
+                return [decode(batch.data, int(batch.starts[0]))]  # one is always given, however large
             records += more
             size += taken
-            if len(more) < len(found.starts):
+            if len(more) < len(batch.starts):
                 break
         return records
 
@@ -276,9 +276,9 @@ class PartitionReader:
         size = 0
         with self._mutex:
             while start < end.offset and size <= max_bytes:
-                found, start = self._find(manifest, end.offset, end, start, None, end.offset - start)
-                if found is not None:
-                    more, taken = decode_records(found.data, found.size, found.starts, room=1 << 62, head=found.heads)
+                batch, start = self._find(manifest, end.offset, end, start, None, end.offset - start)
+                if batch is not None:
+                    more, taken = decode_records(batch.data, batch.size, batch.starts, room=1 << 62, head=batch.heads)
                     records += more
                     size += taken
             return records, size
@@ -295,10 +295,10 @@ class PartitionReader:
                 hint=f"Ask for offsets from {bounds.start} to {bounds.end}.",
             )
         while start < end:
-            found, following = self._next(start, end, batch)
-            if found is None:
+            records, following = self._next(start, end, batch)
+            if records is None:
                 return
-            yield decode_columns(found.data, found.size, found.starts, found.heads)
+            yield decode_columns(records.data, records.size, records.starts, records.heads)
             start = following
 
     def _next(self, start: int, end: int | None, count: int) -> tuple[RecordSlice | None, int]:
@@ -320,9 +320,9 @@ class PartitionReader:
             if high <= max(start, segment.base):
                 continue
             if limit:
-                found = self._view(segment).slice(start, min(end, high), limit, count)
-                if len(found.starts):
-                    return found, int(U64.unpack_from(found.data, int(found.starts[-1]))[0]) + 1
+                rows = self._view(segment).slice(start, min(end, high), limit, count)
+                if len(rows.starts):
+                    return rows, int(U64.unpack_from(rows.data, int(rows.starts[-1]))[0]) + 1
             elif segment.dense:
                 raise Damaged(f"{segment.log(self.folder)} is damaged at byte 0: no record begins there.", hint=self.hint)
             start = min(high, end)
@@ -371,12 +371,12 @@ class PartitionReader:
             else:
                 highest = -1
             while start < high:
-                found, start = self._find(manifest, durable, place, start, high, _TIMES)
-                if found is not None:
-                    times = gather(found.data, found.size, ">u8", found.starts + 12).astype(np.int64)
+                rows, start = self._find(manifest, durable, place, start, high, _TIMES)
+                if rows is not None:
+                    times = gather(rows.data, rows.size, ">u8", rows.starts + 12).astype(np.int64)
                     hits = np.flatnonzero(times >= timestamp)
                     if len(hits):
-                        return int(U64.unpack_from(found.data, int(found.starts[hits[0]]))[0])
+                        return int(U64.unpack_from(rows.data, int(rows.starts[hits[0]]))[0])
                     highest = max(highest, int(times.max()))
             view.latest = highest, high
         return max(durable, manifest.start)

@@ -90,21 +90,21 @@ def _plan(folder: Path, name: str, clock: Clock, page: CommitPage | None, boot: 
     names = sorted(parts for path in folder.glob("*.log") if (parts := manifests.parsed(path.stem)) is not None)
     if page is not None and not names and page.sound:
         known = _Known(page.durable, page.generation)  # of an earlier boot it is a lower bound, and the only one where nothing is left
-    found = [candidate(folder, base, generation) for base, generation in names]
-    chosen = _chosen([one for one in found if one.records])
+    candidates = [candidate(folder, base, generation) for base, generation in names]
+    chosen = _chosen([readable for readable in candidates if readable.records])
     generation = 1 + max([known.generation, *(generation for _, generation in names)])
     highest = max([known.durable.offset, *(base for base, _ in names)])
-    segments = [_closed(one, following.segment.base) for one, following in pairwise(chosen)]
+    segments = [_closed(taken, following.segment.base) for taken, following in pairwise(chosen)]
     if chosen and _goes_on(chosen[-1], known.durable, highest):
         segments.append(chosen[-1].segment)
         durable = SegmentPosition(chosen[-1].segment.base, chosen[-1].intact, chosen[-1].following)
     else:
-        end = max([highest, *(one.end for one in chosen[-1:])])
-        segments += [_closed(one, end) for one in chosen[-1:]]
+        end = max([highest, *(last.end for last in chosen[-1:])])
+        segments += [_closed(last, end) for last in chosen[-1:]]
         segments.append(Segment(end, generation, created=clock.now_ms()))
         durable = SegmentPosition(end, 0, end)
     manifest = Manifest(generation, segments[0].base, segments, durable, epoch, claims=max(epoch, clock.now_ms()))
-    unused = [one.segment.log(folder) for one in found if one.holds and one not in chosen]
+    unused = [unwanted.segment.log(folder) for unwanted in candidates if unwanted.holds and unwanted not in chosen]
     return _Plan(manifest, chosen, unused, _report(folder, name, manifest, chosen, unused, known.durable.offset))
 
 
@@ -121,13 +121,13 @@ def _chosen(candidates: list[Candidate]) -> list[Candidate]:
     Among equals: those with the most records, so the sources go before what a crashed compaction made of them; then those with the fewest
     damaged places, so the pieces of a crashed repair go before the segment that it cut; then the older ones.
     """
-    ordered = sorted(candidates, key=lambda one: (one.end, one.segment.base))
-    ends = [one.end for one in ordered]
+    ordered = sorted(candidates, key=lambda other: (other.end, other.segment.base))
+    ends = [other.end for other in ordered]
     best: list[_Choice] = [_Choice((0, 0, 0, 0), None, None)]
-    for number, one in enumerate(ordered):
-        before = best[bisect_right(ends, one.segment.base, 0, number)]
-        adds = (one.covered, one.records, -len(one.damage), -one.segment.generation)
-        with_it = _Choice(tuple(map(sum, zip(before.worth, adds, strict=True))), one, before)
+    for number, tried in enumerate(ordered):
+        before = best[bisect_right(ends, tried.segment.base, 0, number)]
+        adds = (tried.covered, tried.records, -len(tried.damage), -tried.segment.generation)
+        with_it = _Choice(tuple(map(sum, zip(before.worth, adds, strict=True))), tried, before)
         best.append(max(with_it, best[-1], key=lambda choice: choice.worth))
     chosen: list[Candidate] = []
     choice: _Choice | None = best[-1]
@@ -145,34 +145,34 @@ class _Choice(NamedTuple):
     before: _Choice | None
 
 
-def _closed(one: Candidate, following: int) -> Segment:
+def _closed(closing: Candidate, following: int) -> Segment:
     """A segment's entry, where the one behind it begins at offset `following`."""
-    if one.damage and not (one.torn and one.end == following):
+    if closing.damage and not (closing.torn and closing.end == following):
         # What is missing may stand behind the damage: the entry reaches to the next segment, so that every reader meets the damage.
-        return msgspec.structs.replace(one.segment, length=one.size, end=following)
-    return msgspec.structs.replace(one.segment, length=one.position, end=one.end)
+        return msgspec.structs.replace(closing.segment, length=closing.size, end=following)
+    return msgspec.structs.replace(closing.segment, length=closing.position, end=closing.end)
 
 
 def _report(folder: Path, name: str, manifest: Manifest, chosen: list[Candidate], unused: list[Path], known: int) -> Rebuilt:
     at, missing = manifest.start if chosen else 0, []
-    for one in chosen:
-        if one.segment.base > at:
-            missing.append((at, one.segment.base))
-        at = max(at, one.end)
+    for taken in chosen:
+        if taken.segment.base > at:
+            missing.append((at, taken.segment.base))
+        at = max(at, taken.end)
     end = max(at, manifest.durable.offset, known)
     if end > at:
         missing.append((at, end))
     damage = []
-    for segment, one in zip(manifest.segments, chosen, strict=False):
+    for segment, taken in zip(manifest.segments, chosen, strict=False):
         # A torn tail is no damage: behind a closed segment it does not count, and in the active one whoever opens it moves it aside.
-        counts = segment.length == one.size if segment.closed else known > one.end
-        damage += one.damage if counts or not one.torn else one.damage[:-1]
+        counts = segment.length == taken.size if segment.closed else known > taken.end
+        damage += taken.damage if counts or not taken.torn else taken.damage[:-1]
     side_files = [str(folder / _side_name(folder, path)) for path in unused]
     if (folder / manifests.NAME).exists():
         side_files.append(str(folder / _side_name(folder, folder / manifests.NAME)))
     shown = [
-        RebuiltSegment(str(one.segment.log(folder)), one.segment.base, segment.end if segment.closed else one.end, one.records)
-        for segment, one in zip(manifest.segments, chosen, strict=False)
+        RebuiltSegment(str(taken.segment.log(folder)), taken.segment.base, segment.end if segment.closed else taken.end, taken.records)
+        for segment, taken in zip(manifest.segments, chosen, strict=False)
     ]
     return Rebuilt(name, False, manifest.start, end, manifest.epoch, shown, missing, damage, side_files)
 
@@ -191,8 +191,8 @@ def _carry_out(folder: Path, files: Files, plan: _Plan, boot: bytes) -> None:
         files.rename(path, folder / _side_name(folder, path))
     if (folder / manifests.NAME).exists():
         files.link(folder / manifests.NAME, folder / _side_name(folder, folder / manifests.NAME))
-    for one in plan.chosen:
-        fd = files.open(one.segment.log(folder), os.O_RDWR)
+    for taken in plan.chosen:
+        fd = files.open(taken.segment.log(folder), os.O_RDWR)
         try:
             files.sync(fd)  # 2. The manifest calls them durable.
         finally:

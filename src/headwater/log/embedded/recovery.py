@@ -57,7 +57,7 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
         written = _written(fd, place.position, size)
         stop_at = min(size, written + _TRAILING)
         if written == place.position:
-            found = batches.Intact(place.position, place.offset, 0, 0)
+            intact = batches.Intact(place.position, place.offset, 0, 0)
             starts: Column = np.empty(0, np.int64)
             later = 0
         else:
@@ -65,24 +65,24 @@ def survey(folder: Path, manifest: Manifest, *, known: int, hint: str) -> Survey
             rows, stop = batches.prove(data, sidecar(segment.pos(folder), row), place.position, stop_at, place.offset)
             walked, stop = batches.walk(data, stop, stop_at, place.offset + len(rows))
             starts = np.append(rows, np.array(walked, np.int64))
-            found = (
+            intact = (
                 batches.check(data, stop_at, starts, stop, place.offset)
                 if len(starts)
                 else batches.Intact(place.position, place.offset, 0, 0)
             )
-            starts = starts[: found.records]
-            later = batches.later_end(data, found.position, stop_at, found.offset) if found.position < stop_at else 0
+            starts = starts[: intact.records]
+            later = batches.later_end(data, intact.position, stop_at, intact.offset) if intact.position < stop_at else 0
     finally:
         os.close(fd)
-    durable = max(durable, found.durable)
+    durable = max(durable, intact.durable)
     damage = None
-    if found.offset < max(durable, later):
+    if intact.offset < max(durable, later):
         durable = max(durable, later)
         damage = Damaged(
-            f"{path} is damaged at byte {found.position}, offset {found.offset}; records up to offset {durable - 1} were acknowledged.",
+            f"{path} is damaged at byte {intact.position}, offset {intact.offset}; records up to offset {durable - 1} were acknowledged.",
             hint=hint,
         )
-    return Survey(SegmentPosition(segment.base, found.position, found.offset), durable, row, starts, size, written, damage)
+    return Survey(SegmentPosition(segment.base, intact.position, intact.offset), durable, row, starts, size, written, damage)
 
 
 def _written(fd: int, begin: int, end: int) -> int:

@@ -52,13 +52,13 @@ def _repair(folder: Path, now: Manifest, known: int, name: str, files: Files, cl
     for segment in now.segments:
         end, limit = (segment.end, segment.length) if segment.closed else _active_extent(folder, now, known)
         pieces = list(examine(folder, segment, end, limit))
-        found = [piece for piece in pieces if isinstance(piece, Damage)]
-        if found:
-            damage += found
+        broken = [piece for piece in pieces if isinstance(piece, Damage)]
+        if broken:
+            damage += broken
             whole[segment.stem] = [piece for piece in pieces if isinstance(piece, Whole)]
-            lost += [(piece.offset, piece.resumes_offset if piece.resumes_at >= 0 else end) for piece in found]
+            lost += [(piece.offset, piece.resumes_offset if piece.resumes_at >= 0 else end) for piece in broken]
     side = {folder / f"{stem}.log": _side_file(folder, stem) for stem in whole if (folder / f"{stem}.log").exists()}
-    report = Repaired(name, damage, lost, [str(one) for one in side.values()])
+    report = Repaired(name, damage, lost, [str(path) for path in side.values()])
     if dry_run or not damage:
         return report
     for damaged, kept in side.items():
@@ -105,10 +105,10 @@ def _active_extent(folder: Path, now: Manifest, known: int) -> tuple[int, int]:
     if not path.exists():
         return known, 1
     try:
-        found = survey(folder, msgspec.structs.replace(now, segments=[now.active]), known=known, hint="")
+        surveyed = survey(folder, msgspec.structs.replace(now, segments=[now.active]), known=known, hint="")
     except Damaged:  # shorter than the manifest says
         return known, max(path.stat().st_size + 1, now.durable.position)
-    return (found.durable, found.size) if found.damage else (found.place.offset, found.place.position)
+    return (surveyed.durable, surveyed.size) if surveyed.damage else (surveyed.place.offset, surveyed.place.position)
 
 
 def _pieces(folder: Path, files: Files, segment: Segment, whole: list[Whole], generation: int) -> list[Segment]:

@@ -102,11 +102,11 @@ class PointView(SegmentView):
             if offset == self.segment.base:
                 chained = row == 0
             else:
-                found, message, _, _, _ = HEAD.unpack_from(data, before)
-                chained = found == offset - 1 and before + BEFORE_MESSAGE + message == row
-            found, message, _, mode, _ = HEAD.unpack_from(data, row)
+                stored, message, _, _, _ = HEAD.unpack_from(data, before)
+                chained = stored == offset - 1 and before + BEFORE_MESSAGE + message == row
+            stored, message, _, mode, _ = HEAD.unpack_from(data, row)
             end = row + BEFORE_MESSAGE + message
-            if chained and found == offset and end <= limit and self._whole(data, limit, offset, row, end, mode):
+            if chained and stored == offset and end <= limit and self._whole(data, limit, offset, row, end, mode):
                 return decode(data, row)
         return self._slowly(data, limit, offset)
 
@@ -122,9 +122,9 @@ class PointView(SegmentView):
             if end + SMALLEST > limit:
                 return False
             last, number = end, number + 1
-            found, message, _, mode, _ = HEAD.unpack_from(data, last)
+            stored, message, _, mode, _ = HEAD.unpack_from(data, last)
             end = last + BEFORE_MESSAGE + message
-            if found != number or end > limit:
+            if stored != number or end > limit:
                 return False
         first = number - self.segment.base
         last = self._last_of_batch(data, limit, lambda at, count: self._sidecar_rows(first + at, count))
@@ -185,8 +185,8 @@ class PointView(SegmentView):
 
     def _slowly(self, data: mmap.mmap, limit: int, offset: int) -> Record | None:
         """Read the record with full checks, which report the damage. Errors: `Damaged`."""
-        found = self.slice(offset, offset + 1, limit, 1)
-        return decode(data, int(found.starts[0])) if len(found.starts) else None
+        rows = self.slice(offset, offset + 1, limit, 1)
+        return decode(data, int(rows.starts[0])) if len(rows.starts) else None
 
 
 class ScatteredReads:

@@ -56,7 +56,7 @@ def lock_alone(files: Files, path: Path) -> FileLock | None:
 def _named(fd: int, path: Path) -> bool:
     """Whether the path means the open file."""
     try:
-        found, opened = os.stat(path), os.fstat(fd)
+        named, opened = os.stat(path), os.fstat(fd)
     except FileNotFoundError:
         return False
-    return (found.st_ino, found.st_dev) == (opened.st_ino, opened.st_dev)
+    return (named.st_ino, named.st_dev) == (opened.st_ino, opened.st_dev)

@@ -142,12 +142,12 @@ class PartitionState:
 
     def stored(self) -> Manifest:
         """The manifest as it is on disk. Whoever changes it begins here: a process may have died between the file and the page."""
-        found = manifests.load(self.folder)
-        if found is None:
+        manifest = manifests.load(self.folder)
+        if manifest is None:
             raise manifests.lost(self.folder, "is missing")
-        if found.generation < self.page.generation:
-            self.page.generation = found.generation  # the file is replaced before the page: the page has rotted
-        return found
+        if manifest.generation < self.page.generation:
+            self.page.generation = manifest.generation  # the file is replaced before the page: the page has rotted
+        return manifest
 
     def changing(self) -> Changing:
         """The manifest on disk, to be replaced under the lock. Errors: those of `usable`, and `OSError`.

@@ -67,15 +67,15 @@ class RunSums:
 def _grouped(tables: Numbers, values: Numbers) -> Numbers:
     """Multiply `GROUP` values at a time by their matrices, and add the products."""
     parts = np.ascontiguousarray(values, "<u4").view(np.uint8).reshape(-1, GROUP * 4)
-    found: Numbers = np.bitwise_xor.reduce(tables.reshape(-1).take(parts + _PLACES), axis=1)
-    return found
+    products: Numbers = np.bitwise_xor.reduce(tables.reshape(-1).take(parts + _PLACES), axis=1)
+    return products
 
 
 def _apply(tables: Numbers, values: Numbers) -> Numbers:
     """A matrix, or each of several, times every one of `values`."""
     parts = np.ascontiguousarray(values, "<u4").view(np.uint8).reshape(-1, 4)
-    found: Numbers = np.bitwise_xor.reduce([tables[..., number, :][..., parts[:, number]] for number in range(4)])
-    return found
+    products: Numbers = np.bitwise_xor.reduce([tables[..., number, :][..., parts[:, number]] for number in range(4)])
+    return products
 
 
 def _tables(images: Numbers) -> Numbers:
@@ -89,9 +89,9 @@ def _tables(images: Numbers) -> Numbers:
 
 def _powers(length: int) -> Numbers:
     """What the batches behind it do to the checksum of each in a group: those of its last one, which has none behind it, come last."""
-    one, powers = _behind(length), [_BITS]
+    step, powers = _behind(length), [_BITS]
     while len(powers) < GROUP:
-        powers.append(_apply(one, powers[-1]))
+        powers.append(_apply(step, powers[-1]))
     return np.stack(powers[::-1])
 
 

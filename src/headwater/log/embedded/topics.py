@@ -35,10 +35,10 @@ class _Stored(msgspec.Struct, frozen=True):
 def topic_stamp(folder: Path) -> tuple[int, int] | None:
     """Inode and change time of the description in `folder`, which differ when the topic was created again; None without a topic."""
     try:
-        found = (folder / NAME).stat()
+        status = (folder / NAME).stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def _format_of(settings: TopicSettings) -> int:
@@ -69,19 +69,19 @@ class EmbeddedTopics:
             prepare()
             self._sweep()
             if (self.folder / name / NAME).exists():
-                found = self._described(name)
-                check_owner(name, found.settings.owner, part, "create_topic")
-                if found.settings.owner != part:
+                existing = self._described(name)
+                check_owner(name, existing.settings.owner, part, "create_topic")
+                if existing.settings.owner != part:
                     raise not_made_by(name, part)
-                if found.partitions != partitions:
+                if existing.partitions != partitions:
                     raise AlreadyExists(
-                        f"Topic {name} has {found.partitions} partitions, not {partitions}.",
+                        f"Topic {name} has {existing.partitions} partitions, not {partitions}.",
                         hint="A partition count never changes, because keys would move: create another topic and copy the records.",
                     )
-                if settings is not None and found.settings != wanted:
+                if settings is not None and existing.settings != wanted:
                     raise AlreadyExists(f"Topic {name} exists with other settings.", hint="See them with `headwater log topics`.")
                 self._sync_names(name)
-                return found
+                return existing
             self._check_left(name, partitions)
             topic = Topic(name, partitions, wanted, self._generation(name) or self._ids())
             for number in range(partitions):
@@ -113,10 +113,10 @@ class EmbeddedTopics:
 
     def get(self, name: str) -> Topic:
         check_new_topic_name(name)
-        found = self._load(name)
-        if found is None:
+        topic = self._load(name)
+        if topic is None:
             raise unknown_topic(name, self._names())
-        return found
+        return topic
 
     def with_partition(self, name: str, partition: int) -> Topic:
         """The current topic: another process may have re-created it. Errors: `UnknownTopic`, `UnknownPartition`."""
@@ -278,11 +278,11 @@ class EmbeddedTopics:
         """The generation of a topic that has lost its description, by its manifests; "" where none tells it, and for a new topic."""
         for folder in self._folders(name):
             try:
-                found = load(folder)
+                description = load(folder)
             except HeadwaterError:  # told by whoever opens the partition
                 continue
-            if found is not None and found.topic:
-                return found.topic
+            if description is not None and description.topic:
+                return description.topic
         return ""
 
     def _sweep(self) -> None:

@@ -56,7 +56,7 @@ def import_transporter(log: EmbeddedLog, directory: Path, topic: str) -> Importe
     """
     sources = _sources(directory)
     settings = new_settings(topic, TopicSettings(segment=1 << 30), "")  # refused before anything is read
-    there = any(one.name == topic for one in log.topics())
+    there = any(known.name == topic for known in log.topics())
     if there and log.bounds(topic, 0).end:
         raise AlreadyExists(f"Topic {topic} holds records already.", hint="Import into a new topic.")
     with explaining(directory, reading=True):
@@ -73,14 +73,14 @@ def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported
     made: list[Segment] = []
     records = torn = offset = 0
     try:
-        for found in _walked(sources):
-            torn += found.torn
-            if found.data is None or not len(found.starts):
+        for walked in _walked(sources):
+            torn += walked.torn
+            if walked.data is None or not len(walked.starts):
                 continue
-            offset = found.end
-            new = Segment(found.base, generation, dense=False)
-            made.append(_segment(partition, new, found.data, found.size, found.starts, offset))
-            records += len(found.starts)
+            offset = walked.end
+            new = Segment(walked.base, generation, dense=False)
+            made.append(_segment(partition, new, walked.data, walked.size, walked.starts, offset))
+            records += len(walked.starts)
     except BaseException:
         discard(partition.files, partition.folder, made, secure=overwrites(partition.settings.disposal))
         raise
@@ -92,14 +92,14 @@ def _imported(partition: Partition, sources: list[Path], topic: str) -> Imported
 def _sources(directory: Path) -> list[Path]:
     if not directory.is_dir():
         raise BadInput(f"{directory} is not a directory.", hint="Name the directory that transporter's log_dir pointed at.")
-    found: dict[str, Path] = {}
+    sources: dict[str, Path] = {}
     for suffix in (".log", ".swap"):
         for path in directory.glob(f"*{suffix}"):
             if _NAME.fullmatch(path.stem):
-                found[path.stem] = path
-    if not found:
+                sources[path.stem] = path
+    if not sources:
         raise BadInput(f"{directory} holds no transporter log.", hint="Its files are named by 20 digits and .log.")
-    return [found[stem] for stem in sorted(found)]
+    return [sources[stem] for stem in sorted(sources)]
 
 
 class _Source(NamedTuple):
@@ -155,8 +155,8 @@ def _torn(data: mmap.mmap, at: int, size: int, offset: int) -> bool:
     """Whether the rest of the last file is the beginning of a record, or zeros that a crash left, and not damage before whole records."""
     if size - at < HEAD.size or not np.frombuffer(data, np.uint8)[at:size].any():
         return True
-    found, message, _, _, _ = HEAD.unpack_from(data, at)
-    return bool(offset <= found < _MOST and at + BEFORE_MESSAGE + message > size)
+    stored, message, _, _, _ = HEAD.unpack_from(data, at)
+    return bool(offset <= stored < _MOST and at + BEFORE_MESSAGE + message > size)
 
 
 def _segment(partition: Partition, segment: Segment, data: mmap.mmap, size: int, starts: Column, end: int) -> Segment:

@@ -111,9 +111,9 @@ class SegmentView:
         for number in range(count + _AHEAD):
             if at + SMALLEST > limit:
                 return None
-            found, message, _, mode, _ = HEAD.unpack_from(data, at)
+            stored, message, _, mode, _ = HEAD.unpack_from(data, at)
             end = at + BEFORE_MESSAGE + message
-            if found != offset + number or end > limit:
+            if stored != offset + number or end > limit:
                 return None
             if number < count:
                 starts.append(at)
@@ -187,28 +187,28 @@ class SegmentView:
         """Where up to `count` of the dense segment's records begin, from its `first` on, where the last of them ends, and their fields."""
         rows = self._sidecar_rows(first, count)
         if len(rows) and limit - int(rows[0]) >= SMALLEST and self._follows(data, first, int(rows[0])):
-            found, stop, head = batches.prove_heads(data, rows, int(rows[0]), limit, self.segment.base + first)
-            if len(found):
-                return found, stop, head
+            starts, stop, head = batches.prove_heads(data, rows, int(rows[0]), limit, self.segment.base + first)
+            if len(starts):
+                return starts, stop, head
         if self._walked_to < limit:  # the sidecar is missing or stale: go by the bytes
             more, self._walked_to = batches.walk(data, self._walked_to, limit, self.segment.base + len(self._walked))
             self._walked = np.append(self._walked, np.array(more, np.int64))
-        found = self._walked[first : first + count]
-        return found, self._end_of(data, found), None
+        starts = self._walked[first : first + count]
+        return starts, self._end_of(data, starts), None
 
     def _all(self, data: mmap.mmap, limit: int) -> tuple[Column, Column, int]:
         """Every record of a closed segment with holes: where it begins, its offset; and where they end, in damage before `limit`."""
         if self._sparse is None:
             rows = self._sidecar_rows(0, limit // SMALLEST + 1)
-            found, stop = batches.prove(data, rows, 0, limit, self.segment.base, dense=False)
+            starts, stop = batches.prove(data, rows, 0, limit, self.segment.base, dense=False)
             if stop != limit:
                 walked, stop = batches.walk(data, 0, limit, self.segment.base, dense=False)
-                found = np.array(walked, np.int64)
-            offsets = gather(data, limit, ">u8", found).astype(np.int64)
-            if len(found) and int(offsets[-1]) >= self.segment.end:  # another segment's records: beyond its end there are none
+                starts = np.array(walked, np.int64)
+            offsets = gather(data, limit, ">u8", starts).astype(np.int64)
+            if len(starts) and int(offsets[-1]) >= self.segment.end:  # another segment's records: beyond its end there are none
                 inside = int(np.searchsorted(offsets, self.segment.end))
-                found, offsets, stop = found[:inside], offsets[:inside], int(found[inside])
-            self._sparse = found, offsets, stop
+                starts, offsets, stop = starts[:inside], offsets[:inside], int(starts[inside])
+            self._sparse = starts, offsets, stop
         return self._sparse
 
     @staticmethod
@@ -240,12 +240,12 @@ class SegmentView:
             begin = end - int(U32.unpack_from(data, end - 8)[0])
         if not 0 <= begin <= rows[0]:
             raise self._damaged(int(rows[0]), "its batch has no end")
-        found = batches.check(data, limit, rows, stop, 0, begin=begin, modes=modes)
-        good = starts[: found.records]
+        intact = batches.check(data, limit, rows, stop, 0, begin=begin, modes=modes)
+        good = starts[: intact.records]
         if not len(good):
             raise self._damaged(begin, "the checksum of its batch is wrong")
         a, b = self._checked
-        self._checked = (min(a, begin), found.position) if a <= begin <= b <= found.position else (begin, found.position)
+        self._checked = (min(a, begin), intact.position) if a <= begin <= b <= intact.position else (begin, intact.position)
         return good
 
     def _to_batch_end(self, data: mmap.mmap, limit: int, first: int, starts: Column, stop: int) -> tuple[Column, int]:

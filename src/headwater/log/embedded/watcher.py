@@ -165,19 +165,19 @@ class FolderWatcher:
     def _look(self, place: _Place, now: float) -> bool:
         """Check one partition; return whether it has changed without a report of the kernel."""
         announced = place in self._quick or place.pending
-        found = place.watched.look(sweep=not announced)
-        if found.moved:
+        change = place.watched.look(sweep=not announced)
+        if change.moved:
             place.since = now
-        place.pending = found.pending
+        place.pending = change.pending
         pause = max(SHORT, (now - place.since) / _SHARE)
-        told = place.number is not None and place.trusted
+        notified = place.number is not None and place.trusted
         with self._mutex:
-            if place.watched not in self._places or (told and not found.pending and now - place.since >= _QUIET):
+            if place.watched not in self._places or (notified and not change.pending and now - place.since >= _QUIET):
                 self._quick.discard(place)
-            elif place in self._quick or not told or found.pending:
-                place.due = now + min(pause, SWEEP if told and now - place.since > _SLOW else POLL)
+            elif place in self._quick or not notified or change.pending:
+                place.due = now + min(pause, SWEEP if notified and now - place.since > _SLOW else POLL)
                 self._quick.add(place)
-        return found.moved and not announced
+        return change.moved and not announced
 
     def _retired(self, place: _Place) -> bool:
         if not place.watched.retire():

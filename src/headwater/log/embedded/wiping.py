@@ -26,9 +26,9 @@ def overwrite_whole(files: Files, path: Path) -> None:
     """Overwrite a file, if this is its only name: bytes that have another one are kept on purpose, and go with that. Errors: `OSError`."""
     fd = files.open(path, os.O_RDWR)
     try:
-        found = os.fstat(fd)
-        if found.st_nlink == 1:
-            overwrite(files, fd, found.st_size)
+        status = os.fstat(fd)
+        if status.st_nlink == 1:
+            overwrite(files, fd, status.st_size)
     finally:
         files.close(fd)
 

@@ -27,11 +27,11 @@ class EmbeddedWriter(Writer):
     def __init__(self, log: EmbeddedLog, topic: str, partition: int, epoch: int, *, generation: str) -> None:
         self._log, self.topic, self.partition, self.epoch, self.generation = log, topic, partition, epoch, generation
 
-    def checked(self, found: Partition) -> Partition:
+    def checked(self, opened: Partition) -> Partition:
         """The partition. Errors: `Fenced` where it is of another topic of the same name."""
-        if found.generation != self.generation:
-            raise created_again(found.name)
-        return found
+        if opened.generation != self.generation:
+            raise created_again(opened.name)
+        return opened
 
     def append(self, records: Sequence[Record], *, guard: Guard | None = None) -> range:
         return self._log.append_encoded(
@@ -44,14 +44,14 @@ class EmbeddedWriter(Writer):
         return self._log.append_encoded(self.topic, self.partition, lambda limit, now: encode_columns(batch, now=now, limit=limit), self)
 
     def roll(self, *, due: bool = False) -> int:
-        return self._log.freeing(self.topic, self.partition, lambda found: roll(self.checked(found), self.epoch, due=due))
+        return self._log.freeing(self.topic, self.partition, lambda opened: roll(self.checked(opened), self.epoch, due=due))
 
     def delete_before(self, offset: int) -> int:
-        return self._log.freeing(self.topic, self.partition, lambda found: delete_before(self.checked(found), offset, self.epoch))
+        return self._log.freeing(self.topic, self.partition, lambda opened: delete_before(self.checked(opened), offset, self.epoch))
 
     def compact(self, before: int | None = None) -> Compacted:
         from headwater.log.embedded.compaction import compact
 
         return self._log.with_partition(
-            self.topic, self.partition, lambda found: compact(self.checked(found), before=before, epoch=self.epoch)
+            self.topic, self.partition, lambda opened: compact(self.checked(opened), before=before, epoch=self.epoch)
         )

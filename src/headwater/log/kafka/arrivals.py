@@ -71,20 +71,20 @@ class KafkaArrivals:
         with self._mutex:
             if self._closed:
                 raise closed()
-            found = self._partitions.get(place)
-            if found is None or found.error is not None:
-                found = self._partitions[place] = self._begun(KafkaWatch(topic, partition, end))
-            watching = _KafkaWatching(found)
-            found.waiting[watching] = changed
+            watch = self._partitions.get(place)
+            if watch is None or watch.error is not None:
+                watch = self._partitions[place] = self._begun(KafkaWatch(topic, partition, end))
+            watching = _KafkaWatching(watch)
+            watch.waiting[watching] = changed
             return watching
 
     def close(self) -> None:
         """End all waiting with `Closed`."""
         with self._mutex:
             self._closed = True
-            found, self._partitions, thread = list(self._partitions.values()), {}, self._thread
-        for one in found:
-            one.stop(closed())
+            watches, self._partitions, thread = list(self._partitions.values()), {}, self._thread
+        for watch in watches:
+            watch.stop(closed())
         if thread is not None:
             thread.join()
 
@@ -103,12 +103,12 @@ class KafkaArrivals:
     def _run(self, consumer: Consumer) -> None:
         while self._wanted(consumer):
             try:
-                found = consumer.consume(1, _TURN)  # asked for more, the client would wait until it has all of them
-                if found:
-                    self._note(consumer, found + consumer.consume(_AT_ONCE, 0))
+                messages = consumer.consume(1, _TURN)  # asked for more, the client would wait until it has all of them
+                if messages:
+                    self._note(consumer, messages + consumer.consume(_AT_ONCE, 0))
             except self._brokers.kafka.KafkaException as raised:
-                for one in list(self._partitions.values()):
-                    one.stop(self._brokers.problem(raised.args[0], f"reading {one.topic.name}/{one.partition}"))
+                for watch in list(self._partitions.values()):
+                    watch.stop(self._brokers.problem(raised.args[0], f"reading {watch.topic.name}/{watch.partition}"))
             if self._brokers.clock.monotonic() - self._looked > _LOOK:
                 self._look_up()
         consumer.close()
@@ -116,17 +116,17 @@ class KafkaArrivals:
     def _wanted(self, consumer: Consumer) -> bool:
         """Unassign the partitions that nobody watches any more; return whether any are left."""
         with self._mutex:
-            for place, one in list(self._partitions.items()):
-                if not one.waiting or one.error is not None:
+            for place, watch in list(self._partitions.items()):
+                if not watch.waiting or watch.error is not None:
                     del self._partitions[place]
-                    consumer.incremental_unassign([self._place(one)])
+                    consumer.incremental_unassign([self._place(watch)])
             if not self._partitions:
                 self._consumer = self._thread = None
             return bool(self._partitions)
 
-    def _note(self, consumer: Consumer, found: list[Message]) -> None:
+    def _note(self, consumer: Consumer, messages: list[Message]) -> None:
         ends: dict[tuple[str, int], int] = {}
-        for message in found:
+        for message in messages:
             place: tuple[str, int] = (message.topic(), message.partition())  # type: ignore[assignment]
             error = message.error()
             if error is not None:
@@ -134,52 +134,52 @@ class KafkaArrivals:
             else:
                 ends[place] = message.offset() + 1  # type: ignore[operator]
         for place, end in ends.items():
-            if (one := self._partitions.get(place)) is not None:
-                one.seen(end)
+            if (watch := self._partitions.get(place)) is not None:
+                watch.seen(end)
 
     def _trouble(self, consumer: Consumer, place: tuple[str, int], error: KafkaError) -> None:
-        one = self._partitions.get(place)
-        if one is None:
+        watch = self._partitions.get(place)
+        if watch is None:
             return
         try:
             if error.name() in GONE:
                 self._topics.confirm(*place)
             elif error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):  # the records were deleted, or the topic was created again
-                self._same(one)
+                self._same(watch)
                 end = self._end_of(*place)
-                consumer.seek(self._place(one, end))
-                one.seen(end)
+                consumer.seek(self._place(watch, end))
+                watch.seen(end)
             elif not transient(error):
-                one.stop(self._brokers.problem(error, f"reading {place[0]}/{place[1]}"))
+                watch.stop(self._brokers.problem(error, f"reading {place[0]}/{place[1]}"))
         except HeadwaterError as problem:
-            one.stop(problem)
+            watch.stop(problem)
 
     def _look_up(self) -> None:
         """Describe some of the watched topics, those first that were described longest ago. Ends the watches of deleted topics."""
         self._looked = self._brokers.clock.monotonic()
         with self._mutex:
             ones = list(self._partitions.values())
-        for name in list(dict.fromkeys(one.topic.name for one in ones))[:_LOOKED_UP]:
-            of_topic = [one for one in ones if one.topic.name == name]
+        for name in list(dict.fromkeys(watched.topic.name for watched in ones))[:_LOOKED_UP]:
+            of_topic = [watched for watched in ones if watched.topic.name == name]
             try:
                 self._same(of_topic[0])
             except UnknownTopic as gone:
-                for one in of_topic:
-                    one.stop(gone)
+                for watch in of_topic:
+                    watch.stop(gone)
             except HeadwaterError:
                 continue  # no broker answers: the next round asks again
             with self._mutex:
-                for one in of_topic:  # to the end of the order
-                    place = (name, one.partition)
-                    if self._partitions.get(place) is one:
+                for watch in of_topic:  # to the end of the order
+                    place = (name, watch.partition)
+                    if self._partitions.get(place) is watch:
                         self._partitions[place] = self._partitions.pop(place)
 
-    def _same(self, one: KafkaWatch) -> None:
-        if self._topics.get(one.topic.name).generation != one.topic.generation:
-            raise UnknownTopic(f"The topic {one.topic.name} was deleted and created again.", hint="Read the new one from its start.")
+    def _same(self, watch: KafkaWatch) -> None:
+        if self._topics.get(watch.topic.name).generation != watch.topic.generation:
+            raise UnknownTopic(f"The topic {watch.topic.name} was deleted and created again.", hint="Read the new one from its start.")
 
-    def _place(self, one: KafkaWatch, *offset: int) -> TopicPartition:
-        place: TopicPartition = self._brokers.kafka.TopicPartition(one.topic.name, one.partition, *offset)
+    def _place(self, watch: KafkaWatch, *offset: int) -> TopicPartition:
+        place: TopicPartition = self._brokers.kafka.TopicPartition(watch.topic.name, watch.partition, *offset)
         return place
 
 

@@ -309,9 +309,9 @@ class Brokers:
         return Timeout(f"Kafka did not manage {what} within {self.timeout:g} s: {text}", hint="Look at the brokers' logs; then try again.")
 
     def unreachable(self, what: str) -> Unreachable:
-        said = f" ({self._said})" if self._said else ""
+        reason = f" ({self._said})" if self._said else ""
         return Unreachable(
-            f"No Kafka broker answers at {self.servers}, {what} is not possible{said}.",
+            f"No Kafka broker answers at {self.servers}, {what} is not possible{reason}.",
             hint="Check `kafka.bootstrap` and that a broker runs there: `headwater doctor`.",
         )
 

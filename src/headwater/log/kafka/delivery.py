@@ -207,8 +207,8 @@ def _fatal(raised: BaseException) -> KafkaError | None:
     """The client's fatal error, or the one that made Python raise this one."""
     for error in (raised, raised.__cause__):
         if error is not None and error.args and hasattr(error.args[0], "fatal"):
-            found: KafkaError = error.args[0]
-            return found
+            kafka_error: KafkaError = error.args[0]
+            return kafka_error
     return None
 
 

@@ -115,15 +115,15 @@ class Follower:
                     self._changed.wait(_TURN)
                     continue
                 self._looking = True
-            found: list[Message] = []
+            messages: list[Message] = []
             try:
-                found = self._look()
+                messages = self._look()
             finally:
                 with self._changed:
                     self._looking = False
-                    self._note(found)
+                    self._note(messages)
                     self._changed.notify_all()
-            if not found and self._brokers.clock.monotonic() >= deadline:
+            if not messages and self._brokers.clock.monotonic() >= deadline:
                 raise Timeout(f"{followed.topic}/{followed.partition} could not be read in time.", hint="Look at the brokers' logs.")
 
     def check_here(self) -> None:
@@ -141,12 +141,12 @@ class Follower:
 
     def _look(self) -> list[Message]:
         assert self._consumer is not None
-        found = self._consumer.consume(1, _TURN)
-        return found + self._consumer.consume(_AT_ONCE, 0) if found else found
+        messages = self._consumer.consume(1, _TURN)
+        return messages + self._consumer.consume(_AT_ONCE, 0) if messages else messages
 
-    def _note(self, found: list[Message]) -> None:
+    def _note(self, messages: list[Message]) -> None:
         followed, place = None, ("", -1)
-        for message in found:
+        for message in messages:
             error = message.error()
             if error is not None:
                 self._trouble(message, error)

@@ -293,8 +293,8 @@ class KafkaLog(Log):
             bounds = reader.bounds(topic, partition)
             if timestamp <= 0:  # every record fits, and negative numbers have other meanings in the request
                 return bounds.start
-            found = reader.offset_at(topic, partition, timestamp)
-            return bounds.end if found is None else max(found, bounds.start)
+            offset = reader.offset_at(topic, partition, timestamp)
+            return bounds.end if offset is None else max(offset, bounds.start)
 
     # -- housekeeping ---------------------------------------------------------------------------------------
 

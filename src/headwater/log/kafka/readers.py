@@ -48,10 +48,10 @@ class PartitionConsumer:
         place = self._brokers.kafka.TopicPartition(topic, partition, timestamp)
 
         def request() -> int | None:
-            (found,) = self._consumer.offsets_for_times([place], timeout=self._brokers.patience)
-            if found.error is not None:
-                raise self._brokers.kafka.KafkaException(found.error)
-            return None if found.offset < 0 else int(found.offset)
+            (answer,) = self._consumer.offsets_for_times([place], timeout=self._brokers.patience)
+            if answer.error is not None:
+                raise self._brokers.kafka.KafkaException(answer.error)
+            return None if answer.offset < 0 else int(answer.offset)
 
         return self._ask(f"searching {topic}/{partition} by time", request, topic, partition)
 
@@ -75,20 +75,20 @@ class PartitionConsumer:
     def take(self, count: int, seconds: float) -> list[Message]:
         """Up to `count` records that are there, waiting at most `seconds` for the first one."""
         self._brokers.check_here()
-        found = self._consumer.consume(1, seconds)  # asked for more, the client would wait until it has all of them
-        if found and count > 1:
-            found += self._consumer.consume(count - 1, 0)
-        if not found:
-            return found
-        for message in found:
+        messages = self._consumer.consume(1, seconds)  # asked for more, the client would wait until it has all of them
+        if messages and count > 1:
+            messages += self._consumer.consume(count - 1, 0)
+        if not messages:
+            return messages
+        for message in messages:
             error = message.error()
             if error is not None:
                 self._trouble(error)
-                found = [each for each in found if each.error() is None]
+                messages = [each for each in messages if each.error() is None]
                 break
-        if found:
-            self._next = found[-1].offset() + 1  # type: ignore[operator]
-        return found
+        if messages:
+            self._next = messages[-1].offset() + 1  # type: ignore[operator]
+        return messages
 
     def position(self) -> int:
         """The next offset to be read. Not the last record's plus one: brokers' own records take offsets, and are never returned."""
@@ -102,13 +102,13 @@ class PartitionConsumer:
         """
         deadline = self._brokers.deadline()
         while self._next < end:
-            found = self.take(count, _PAUSE)
-            if found:
+            messages = self.take(count, _PAUSE)
+            if messages:
                 deadline = self._brokers.deadline()
                 if self._next > end:
-                    found = [message for message in found if message.offset() < end]  # type: ignore[operator]
-                if found:
-                    yield found
+                    messages = [message for message in messages if message.offset() < end]  # type: ignore[operator]
+                if messages:
+                    yield messages
             elif self.position() >= end:
                 return
             elif self._brokers.late(deadline):

@@ -23,13 +23,13 @@ def read_at(reader: PartitionConsumer, topic: str, partition: int, offsets: Sequ
         raise BadBounds(
             f"{topic}/{partition} ends at {bounds.end}; {beyond} is not in it.", hint=f"Give offsets from 0 to {bounds.end - 1}."
         )
-    found: dict[int, Record] = {}
+    records: dict[int, Record] = {}
     for stretch in stretches([offset for offset in wanted if offset >= bounds.start]):
         asked = set(stretch)
         reader.begin(topic, partition, stretch[0])
         for messages in reader.until(stretch[-1] + 1, min(_AT_ONCE, stretch[-1] + 1 - stretch[0])):
-            found.update((offset, incoming(message)) for message in messages if (offset := message.offset()) in asked)
-    return [found.get(offset) for offset in offsets]
+            records.update((offset, incoming(message)) for message in messages if (offset := message.offset()) in asked)
+    return [records.get(offset) for offset in offsets]
 
 
 def stretches(offsets: Sequence[int]) -> Iterator[list[int]]:

@@ -126,7 +126,7 @@ class KafkaTopics:
 
     def all(self) -> list[Topic]:
         listed = self._ask("listing topics", lambda admin: admin.list_topics(timeout=self._brokers.patience))
-        names = sorted(name for name, found in listed.topics.items() if found.error is None)
+        names = sorted(name for name, metadata in listed.topics.items() if metadata.error is None)
         return [topic for topic in self._described(names) if topic is not None]
 
     def delete(self, name: str) -> None:
@@ -212,14 +212,14 @@ class KafkaTopics:
             configs = admin.describe_configs(list(resources.values()), request_timeout=patience)
             return [self._topic(name, described[name], configs[resources[name]]) for name in names]
 
-        found = self._ask("describing topics", request)
+        descriptions = self._ask("describing topics", request)
         with self._lock:
-            for name, topic in zip(names, found, strict=True):
+            for name, topic in zip(names, descriptions, strict=True):
                 if topic is None:
                     self._known.pop(name, None)
                 else:
                     self._known[name] = topic
-        return found
+        return descriptions
 
     def _topic(self, name: str, described: Future[Any], configs: Future[dict[str, Any]]) -> Topic | None:
         try:

@@ -163,9 +163,9 @@ class Keyspace(Store):
             )
         with explaining(self.where):
             self.session.set_keyspace(name)
-        found = metadata.keyspaces.get(name)
+        keyspace = metadata.keyspaces.get(name)
         for table, statement in (("headwater_lock", LOCK_TABLE), ("headwater_migration", _MIGRATION_TABLE)):
-            if found is None or table not in found.tables:
+            if keyspace is None or table not in keyspace.tables:
                 self.run(statement)
 
     def check_open(self) -> None:

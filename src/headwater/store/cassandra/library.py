@@ -51,11 +51,11 @@ def explained(error: Exception, where: str, statement: str) -> HeadwaterError:
     match error:
         case driver.cluster.NoHostAvailable():
             inner = list(getattr(error, "errors", {}).values())
-            for one in inner:
-                if isinstance(one, driver.AuthenticationFailed):
-                    return _denied(one, where)
-                if isinstance(one, driver.RequestExecutionException | driver.OperationTimedOut):
-                    return explained(one, where, statement)
+            for cause in inner:
+                if isinstance(cause, driver.AuthenticationFailed):
+                    return _denied(cause, where)
+                if isinstance(cause, driver.RequestExecutionException | driver.OperationTimedOut):
+                    return explained(cause, where, statement)
             return Unreachable(f"No Cassandra node of {where} answers: {error}.", hint="Check `cassandra.contact_points` and the nodes.")
         case driver.AuthenticationFailed() | driver.Unauthorized():
             return _denied(error, where)

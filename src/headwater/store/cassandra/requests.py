@@ -85,8 +85,8 @@ class Requests:
         request, state = self.bound(statement, values), None
         request.fetch_size = size
         while True:
-            found = self._tried(request, None, state, self._clock.monotonic() + self._patience)
-            rows, state = list(found.current_rows), found.paging_state
+            page = self._tried(request, None, state, self._clock.monotonic() + self._patience)
+            rows, state = list(page.current_rows), page.paging_state
             if rows:
                 yield rows
             if state is None:
@@ -100,11 +100,11 @@ class Requests:
             return error
 
     def _finished(self, request: Any, future: Any, until: float | None = None) -> list[Row]:
-        found = self._tried(request, future, None, until)
-        rows = list(found.current_rows)
-        while found.has_more_pages:
-            found = self._tried(request, None, found.paging_state, until)
-            rows += found.current_rows
+        page = self._tried(request, future, None, until)
+        rows = list(page.current_rows)
+        while page.has_more_pages:
+            page = self._tried(request, None, page.paging_state, until)
+            rows += page.current_rows
         return rows
 
     def _tried(self, request: Any, future: Any, state: Any, until: float | None = None) -> Any:

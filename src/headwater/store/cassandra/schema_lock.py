@@ -52,7 +52,7 @@ class SchemaLock:
     def _taken(self) -> bool:
         try:
             statement = f"insert into headwater_lock (name, owner) values (?, ?) if not exists using ttl {self._lives}"
-            [(applied, *found)] = self._run(statement, (self._name, self._owner))
+            [(applied, *holders)] = self._run(statement, (self._name, self._owner))
         except OutcomeUnknown:
             return False  # a repeated insert returns the owner
-        return bool(applied) or self._owner in found
+        return bool(applied) or self._owner in holders

@@ -101,9 +101,9 @@ class Shards:
             finally:
                 lock.close()
         try:
-            found = msgspec.json.decode(written, type=_Description)
+            description = msgspec.json.decode(written, type=_Description)
         except msgspec.MsgspecError as error:
             raise Damaged(f"{note} is damaged: {error}.", hint="Bring it back from a backup.") from error
-        if found.hash != "crc32":
-            raise NewerFormat(f"{note} names the hash {found.hash}.", hint="Use the headwater that made it, or a newer one.")
-        return found.count
+        if description.hash != "crc32":
+            raise NewerFormat(f"{note} names the hash {description.hash}.", hint="Use the headwater that made it, or a newer one.")
+        return description.count
