@@ -211,16 +211,20 @@ class JournalPartition:
     def full_head(self, id: str, end: int | None) -> Head | None:
         """The head with its expiry and origin, which are read from the records."""
         joined = self.joined(id, end)
+        return None if joined.head is None else self._applied(self.full_fold(joined), joined.stored)
+
+    def full_fold(self, joined: Joined) -> HeadFold:
+        """What the log says behind the pointer, with expiry and origin. Errors: `OffsetGone`."""
         newest = joined.actions.newest_append()
-        if newest is None or joined.head is None or joined.fold.first is None:
-            return joined.head
+        if newest is None or joined.fold.first is None:
+            return joined.fold
         first, last = self.records([joined.fold.first.offset, newest])
         action, started = read_record(last), read_record(first)
         if action is None or started is None or action.value is None:
-            return joined.head
+            return joined.fold
         expiry = Expiry(expire_after_of(action.action.payload_type, action.value), action.timestamp)  # type: ignore[union-attr]
         began = msgspec.structs.replace(joined.fold.first, origin=started.action.origin)
-        return self._applied(msgspec.structs.replace(joined.fold, first=began, expiry=expiry), joined.stored)
+        return msgspec.structs.replace(joined.fold, first=began, expiry=expiry)
 
     def _actions(self, key: bytes, pointer: Pointer, end: int) -> TailActions:
         """The actions of a journal behind the pointer and below `end`."""
