@@ -41,7 +41,7 @@ from headwater.log import Guard, Log
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Record, Topic
 
-_PATIENCE = 2.0  # seconds that the first append waits for the store to say how far it has copied
+_PATIENCE = 5.0  # seconds that the first append waits for the store to say how far it has copied
 _MOST_PLACES = 200_000  # ids whose partition is remembered: hashing one costs more than a whole look-up
 
 
