@@ -25,6 +25,7 @@ check: venv      ## ruff, mypy --strict, the layers
 	$(BIN)/ruff format --check src tests tools bench
 	$(BIN)/ruff check src tests tools bench
 	$(BIN)/mypy
+	MYPYPATH=src:. $(BIN)/mypy tests/typed
 	$(BIN)/lint-imports
 
 unit: venv       ## the quick tests, a minute or two

@@ -6,29 +6,19 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from headwater import parts
-from headwater.client import blocking
+from headwater.client import blocking_door
 from headwater.client.log import AsyncLog
-from headwater.wire.part import load
+from headwater.wire.part import PartDefinition, load
 
-STUB = Path(blocking.__file__).with_suffix(".pyi")
-_ALSO = (
-    "headwater.client.collection_indexes",
-    "headwater.client.collection_schema",
-    "headwater.client.document_resource",
-    "headwater.client.collection_views",
-    "headwater.client.index_templates",
-    "headwater.client.journal",
-    "headwater.client.journal_snapshots",
-    "headwater.client.named_projection",
-    "headwater.client.queue_claim",
-    "headwater.client.queue_result",
-    "headwater.client.queue_worker",
-)  # modules whose classes the door's objects return
+STUB = Path(blocking_door.__file__).with_name("blocking.pyi")
+TOY_STUB = Path(__file__).resolve().parents[1] / "tests" / "unit" / "parts" / "toy_blocking.pyi"
+_CLIENT = "headwater.client."
 _ITERATORS = ("AsyncIterator", "AsyncGenerator")
 _WITH = """
 def __enter__(self) -> Self: ...
@@ -37,27 +27,67 @@ def __exit__(self, kind: type[BaseException] | None, error: BaseException | None
 _HEAD = '"""Types of the blocking door. Written by `python -m tools.blocking_stub`; a test compares the two."""\n\n'
 
 
-def text() -> str:
-    """The stub as it should be."""
-    doors: dict[str, type] = {part.door: AsyncLog if part.door == "log" else load(part.offers) for part in parts.PARTS}
-    modules = {**{inspect.getmodule(kind): None for kind in doors.values()}, **{import_module(name): None for name in _ALSO}}
-    trees = {module: ast.parse(inspect.getsource(module)) for module in modules if module is not None}
+def text(known: Iterable[PartDefinition] = parts.PARTS, stub: Path = STUB) -> str:
+    """The stub of these parts as it should be. `stub`: where it will be, for the order of its imports."""
+    doors: dict[str, type] = {part.door: AsyncLog if part.door == "log" else load(part.offers) for part in known}
+    trees = _trees(inspect.getmodule(kind) for kind in doors.values())
     classes = [node for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)]
-    names = {node.name for node in classes if _awaits(node)}
+    reached = {kind.__name__ for kind in doors.values()}.union(*map(_returned, trees.values()))
+    names = {node.name for node in classes if _awaits(node) and node.name in reached}
     names |= {
         node.name for node in classes if _is_named_tuple(node) and names & {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     }
     plain = {node.name for node in classes} - names
-    lines = [_HEAD, "from __future__ import annotations\n", *_imports(trees.values()), ""]
+    lines = [_HEAD, "from __future__ import annotations\n", *_imports(trees, plain), ""]
     for tree in trees.values():
+        lines += [ast.unparse(node) for node in tree.body if _is_type_variable(node)]
         lines += [
             ast.unparse(_Blocking(names, plain).visit(node)) for node in tree.body if isinstance(node, ast.ClassDef) and node.name in names
         ]
     lines.append(_door({door: f"Blocking{kind.__name__.removeprefix('Async')}" for door, kind in doors.items()}))
-    return _formatted("\n".join(lines))
+    return _formatted("\n".join(lines), stub)
 
 
-def _imports(trees: Any) -> list[str]:
+def _trees(offering: Iterable[ModuleType | None]) -> dict[str, ast.Module]:
+    """The sources of the modules that offer the door's objects, and of those whose objects with async methods are returned by them."""
+    trees: dict[str, ast.Module] = {}
+    waiting = [module for module in offering if module is not None]
+    while waiting:
+        module = waiting.pop(0)
+        if module.__name__ in trees:
+            continue
+        tree = trees[module.__name__] = ast.parse(inspect.getsource(module))
+        imported = {
+            (alias.asname or alias.name): (node.module, alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_CLIENT)
+            for alias in node.names
+        }
+        for name in sorted(_returned(tree) & set(imported)):
+            source = import_module(imported[name][0] or "")
+            kind = getattr(source, imported[name][1])
+            if inspect.isclass(kind) and any(map(_is_async, vars(kind).values())):
+                waiting.append(source)
+    return trees
+
+
+def _returned(tree: ast.Module) -> set[str]:
+    """The names of the types that public methods and properties return, and that named tuples hold."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    hints: list[ast.expr | None] = []
+    for node in (node for kind in classes for node in kind.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (not node.name.startswith("_") or node.name.endswith("__")):
+            hints.append(node.returns)
+        elif isinstance(node, ast.AnnAssign):
+            hints.append(node.annotation)
+    return {word.id for hint in hints if hint is not None for word in ast.walk(hint) if isinstance(word, ast.Name)}
+
+
+def _is_async(value: object) -> bool:
+    return inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value)
+
+
+def _imports(trees: dict[str, ast.Module], plain: set[str]) -> list[str]:
     found = {
         "from collections.abc import Generator",
         "from pathlib import Path",
@@ -67,11 +97,16 @@ def _imports(trees: Any) -> list[str]:
         "from headwater.core.clock import Clock",
         "from headwater.core.config import Config",
     }
-    for tree in trees:
+    for module, tree in trees.items():
+        found |= {f"from {module} import {node.name}" for node in tree.body if isinstance(node, ast.ClassDef) and node.name in plain}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom | ast.Import) and getattr(node, "module", "") != "__future__":
                 found.add(ast.unparse(node))
     return sorted(found)
+
+
+def _is_type_variable(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar"
 
 
 def _awaits(node: ast.ClassDef) -> bool:
@@ -99,9 +134,10 @@ class _Blocking(ast.NodeTransformer):
                     body.append(self._method(one))
                 elif one.name == "__aenter__":
                     body += ast.parse(_WITH).body
-            elif isinstance(one, ast.AnnAssign) and _is_named_tuple(node):
+            elif isinstance(one, ast.AnnAssign) and (_is_named_tuple(node) or one.value is None):
                 body.append(self.visit(one))
         bases = [base for base in node.bases if isinstance(base, ast.Name) and base.id in {*self._plain, "NamedTuple"}]
+        bases += [base for base in node.bases if isinstance(base, ast.Subscript)]  # Generic
         return ast.ClassDef(name=self._named(node.name), bases=list(bases), keywords=[], body=body, decorator_list=[])
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
@@ -133,7 +169,7 @@ def _said(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> list[a
     found = node.body[0]
     if not isinstance(found, ast.Expr) or not isinstance(found.value, ast.Constant) or not isinstance(found.value.value, str):
         return []
-    return [ast.Expr(ast.Constant(blocking.blocking_text(found.value.value)))]
+    return [ast.Expr(ast.Constant(blocking_door.blocking_text(found.value.value)))]
 
 
 def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
@@ -150,27 +186,27 @@ def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
 
 def _door(doors: dict[str, str]) -> str:
     attributes = "\n".join(f"    {name}: {kind}" for name, kind in doors.items())
-    signature = str(inspect.signature(blocking.open_blocking)).replace("'", "")
+    signature = str(inspect.signature(blocking_door.open_blocking)).replace("'", "")
     return f'''
 def open_blocking{signature}:
-    """{inspect.getdoc(blocking.open_blocking)}"""
+    """{inspect.getdoc(blocking_door.open_blocking)}"""
 
 class Blocking:
-    """{inspect.getdoc(blocking.Blocking)}"""
+    """{inspect.getdoc(blocking_door.Blocking)}"""
     address: str | None
 {attributes}
     def __init__(self, door: Headwater) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def close(self) -> None:
-        """{inspect.getdoc(blocking.Blocking.close)}"""
+        """{inspect.getdoc(blocking_door.Blocking.close)}"""
 '''
 
 
-def _formatted(source: str) -> str:
+def _formatted(source: str, stub: Path) -> str:
     for command in (["check", "--fix", "--quiet", "--select", "I,F401", "--unsafe-fixes"], ["format", "--quiet"]):
         ran = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"],
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(stub), "-"],
             input=source,
             capture_output=True,
             text=True,
@@ -181,4 +217,7 @@ def _formatted(source: str) -> str:
 
 
 if __name__ == "__main__":
+    from tests.unit.parts.toy import TOY
+
     STUB.write_text(text(), "utf-8")
+    TOY_STUB.write_text(text([parts.part_named("log"), TOY], TOY_STUB), "utf-8")

@@ -62,13 +62,15 @@ def python_page(written: str) -> str:
 
 
 def _addresses(operations: Iterable[Operation[Any, Any]]) -> str:
-    rows: dict[str, str] = {}
-    for one in operations:
-        shape = shape_of(one)
+    rows, seen = ["| address | role | what it does |", "|---|---|---|"], set[str]()
+    for operation in operations:
+        shape, address = shape_of(operation), f"{operation.method} {operation.path}"
         names = ", ".join(f"`{name}`" for name in [*shape.query, *(parameter.name for parameter in shape.paging)])
-        role = one.role.name.lower().replace("nobody", "none")
-        rows.setdefault(f"{one.method} {one.path}", f"| `{one.method} {one.path}` | {role} | {one.says}{f' {names}.' if names else ''} |")
-    return "\n".join(["| address | role | what it does |", "|---|---|---|", *rows.values()])
+        role = operation.role.name.lower().replace("nobody", "none")
+        chosen = f", `Accept: {operation.media}`" if address in seen else ""
+        rows.append(f"| `{address}`{chosen} | {role} | {operation.says}{f' {names}.' if names else ''} |")
+        seen.add(address)
+    return "\n".join(rows)
 
 
 def _calls(offered: type) -> str:

@@ -18,10 +18,10 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.group_commit import Appender
 from headwater.log.record import Record
 from headwater.queue.body import BODY_SIZE
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.records import HEADER_SIZE
 from headwater.queue.row import BINARY, NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.wal.layout import EMPTY, KEY_LENGTH
 from headwater.wal.region_creation import create_region
 
@@ -159,7 +159,7 @@ async def opened_queue(log: EmbeddedLog, table: int) -> AsyncIterator[Queue]:
         create_region(log, TOPICS)
     async with opened_region(log) as region:
         clock = SystemClock()
-        queue = await open_queue("bench", region, table, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        queue = await open_queue("bench", region, table, settings=EffectiveSettings(), clock=clock, timers=Timers(clock))
         try:
             yield queue
         finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from forked_program import ForkedProgram
+from tests.stopped_shop import fill_stopped_shop
 
 import headwater
 from headwater.server.spawned import SpawnedServer
@@ -42,6 +43,16 @@ def test_topics_verbs_and_adaptors(home: Path, offered: Offered) -> None:
     assert offered(home, "log", "show", "--data", "nowhere", "b") == []
     assert offered(home, "pipeline", "offset", "shop", "") == ["list", "show", "mark", "delete"]
     assert offered(home, "pipeline", "about", "sq") == ["sqlite"]
+
+
+def test_pipelines_and_their_sinks(tmp_path: Path, offered: Offered) -> None:
+    fill_stopped_shop(tmp_path / "data")
+    assert offered(tmp_path, "pipeline", "status", "") == ["shop"]
+    assert offered(tmp_path, "pipeline", "status", "x") == []
+    assert offered(tmp_path, "pipeline", "step", "shop", "") == ["archive", "report"]
+    assert offered(tmp_path, "pipeline", "offset", "shop", "show", "r") == ["report"]
+    assert offered(tmp_path, "pipeline", "dead", "shop", "show", "5", "--sink", "a") == ["archive"]
+    assert offered(tmp_path, "pipeline", "ack", "nothing", "") == []
 
 
 def test_regions_and_their_tables(home: Path, offered: Offered) -> None:

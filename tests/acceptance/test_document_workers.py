@@ -129,3 +129,31 @@ async def test_killed_workers_lose_and_double_nothing_that_was_acknowledged(serv
         assert len(set(by.values())) == len(by), "no write is there twice"
         assert len(by) - len(acknowledged[document]) <= unknown[document]
         assert get(server, CONTENT + document).json() == {"by": changes[-1][1]}
+
+
+def test_a_worker_that_stands_still_is_replaced_and_its_documents_go_on(tmp_path: Path) -> None:
+    """It answers nobody, and it does not die: what was sent to it comes to its successor."""
+    data, config = tmp_path / "data", tmp_path / "headwater.toml"
+    data.mkdir()
+    config.write_text('[server]\nhang_timeout = "5s"\n[documents]\npartitions = 2\n')
+    with SpawnedServer(data, options=("--port", "0", "--workers", "2", "--config", str(config))) as server:
+
+        def put(document: str, count: int) -> int:
+            headers = {"idempotency-key": f"{document}-{count}"}
+            made = httpx2.put(f"{server.url}{CONTENT}{document}", json={"by": str(count)}, headers=headers, trust_env=False, timeout=120)
+            assert made.status_code in (200, 201), made.text
+            revision: int = made.json()["revision"]
+            return revision
+
+        for document in DOCUMENTS:
+            assert put(document, 1) == 1
+        hanging, going = workers(server)
+        os.kill(hanging, signal.SIGSTOP)
+        for document in DOCUMENTS:
+            assert put(document, 2) == 2
+        assert going in workers(server), "one that works is left alone"
+        assert hanging not in workers(server)
+        assert len(workers(server)) == 2
+        assert f"process {hanging}) has given no sign of life for 5 s" in server.errors()
+        for document in DOCUMENTS:
+            assert [revision for revision, _ in followed(server, document)] == [1, 2]

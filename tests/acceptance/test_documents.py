@@ -75,6 +75,9 @@ def test_documents_by_commands_alone(home: Program, through: str) -> None:
         assert done(home, "delete", posted).json["revision"] == 6
         assert home("doc", "delete", "shop/c~").code == 5  # nobody can be asked
         assert [one["state"] for one in done(home, "transactions", "--path", "shop/c~", "--limit", "2").json] == ["published"] * 2
+        way = done(home, "trail", "shop/c~", "--limit", "2").json
+        assert [made["state"] for made in way["transactions"]] == ["published"] * 2
+        assert way["applied"] == way["end"]
         assert done(home, "status").json["created"]
         assert home("doc", "verify").out.startswith("verify: equal. 6 records make 2 documents")
         assert done(home, "rebuild", "--yes").json["records"] == 6
@@ -114,11 +117,65 @@ def test_what_is_exported_is_imported(home: Program, tmp_path: Path) -> None:
     assert (ran.code, ran.err) == (0, "4 documents.\n")
     other = Program(tmp_path / "other")
     other.home.mkdir()
-    assert json.loads(other("doc", "import", str(tmp_path / "all.ndjson"), "--json").out) == {"done": 4, "refused": 0, "dry_run": False}
+    assert json.loads(other("doc", "import", str(tmp_path / "all.ndjson"), "--json").out) == {
+        "done": 4,
+        "refused": 0,
+        "expired": 0,
+        "dry_run": False,
+    }
     assert other("doc", "get", "b/c").json == [1.10, None]
     assert other("doc", "query", "c~", "--json").lines == [{"id": "1", "n": 1}, {"id": "2"}]
     refused = other("doc", "import", "--json", stdin='{"method": "put", "path": "a b", "body": 1}\n{"method": "delete", "path": "a"}\n')
-    assert (refused.code, json.loads(refused.out), "Line 1" in refused.err) == (5, {"done": 1, "refused": 1, "dry_run": False}, True)
+    assert (refused.code, json.loads(refused.out), "Line 1" in refused.err) == (
+        5,
+        {"done": 1, "refused": 1, "expired": 0, "dry_run": False},
+        True,
+    )
+
+
+@THROUGH
+def test_an_import_makes_what_the_export_had(home: Program, tmp_path: Path, forked_program: ForkedProgram, through: str) -> None:
+    """Times at which items expire, indexes, schemas, views and templates; and the items of a view by the view."""
+    with served(home, through):
+        done(home, "put", "shop/c~/hat", '{"price": 12}')
+        done(home, "put", "shop/c~/sock", '{"price": 3}', "--ttl", "10h")
+        done(home, "put", "old", "1", "--ttl", "10h")
+        done(home, "index", "create", "shop/c~", "by-price", "--sort=-price:decimal,name", "--filter", "price > 1", "--materialize")
+        done(home, "schema", "put", "shop/c~", '{"required": ["price"]}')
+        done(home, "template", "put", "newest", "users/*/orders~", "--sort=-date")
+        done(home, "view", "put", "cheap~", "shop/c~/{*}", "--filter", "price < 10")
+        exported = home("doc", "export").out
+    lines = [json.loads(line) for line in exported.splitlines()]
+    assert {line["path"]: "expires" in line for line in lines if "method" in line} == {
+        "old": True,
+        "shop/c~/hat": False,
+        "shop/c~/sock": True,
+    }
+    assert [sorted(line) for line in lines if "method" not in line] == [
+        ["template"],
+        ["path", "view"],
+        ["index", "path"],
+        ["path", "schema"],
+    ]
+    expired = '{"method":"put","path":"gone","body":1,"expires":"2020-01-01T00:00:00.000Z"}'
+    wrong = '{"path":"shop/c~","index":{"indexId":"by-price","sortBy":[{"fieldName":"name"}]}}'
+    (tmp_path / "other").mkdir()
+    other = Program(tmp_path / "other", forked_program)
+    (tmp_path / "other" / "data").mkdir()
+    with served(other, through):
+        dry = other("doc", "import", "--dry-run", "--json", stdin=exported)
+        assert (dry.code, json.loads(dry.out)) == (0, {"done": 7, "refused": 0, "expired": 0, "dry_run": True}), dry.err
+        ran = other("doc", "import", "--json", stdin=f"{exported}{expired}\n{wrong}\n")
+        assert (ran.code, json.loads(ran.out)) == (5, {"done": 7, "refused": 1, "expired": 1, "dry_run": False}), ran.err
+        assert "Line 9" in ran.err
+        asyncio.run(until(lambda: other("doc", "query", "cheap~", "--json").lines == [{"id": "sock", "price": 3}]))
+        asyncio.run(until(lambda: other("doc", "index", "show", "shop/c~", "by-price", "--json").json["status"] == "ready"))
+        again = [json.loads(line) for line in other("doc", "export").out.splitlines()]
+        assert [{**line, "expires": ""} for line in again] == [{**line, "expires": ""} for line in lines]
+        assert ["expires" in line for line in again] == ["expires" in line for line in lines]
+        assert other("doc", "get", "gone").code == 3
+        refused = other("doc", "put", "shop/c~/coat", "{}")
+        assert refused.code == 5
 
 
 # -- HTTP ---------------------------------------------------------------------------------------------------------

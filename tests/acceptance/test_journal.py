@@ -251,6 +251,7 @@ def test_what_is_copied_is_compared_made_anew_and_expires(home: Program) -> None
     done(home, "create", "bank", "--partitions", "1")
     done(home, "append", "bank", "alice", "1", "2")
     done(home, "append", "bank", "old", "1", "--expire-after", "0d")
+    assert home("journal", "verify", "bank").out.startswith("verify: nothing of journal-bank is copied yet: 2 records wait.")
     assert home("journal", "replicate", "--once").out == "Copied: 2 records in this process.\n"
     assert home("journal", "replicate", "--once").out == "There was nothing to copy.\n"
     assert done(home, "pointers", "bank").json[0]["lag"] == 0

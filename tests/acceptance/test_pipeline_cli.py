@@ -328,11 +328,17 @@ def test_many_messages_go_through_spark(home: Home) -> None:
 
 
 @pytest.mark.spark
-def test_of_a_copy_whose_ids_repeat_the_last_document_of_each_stays(home: Home) -> None:
+@pytest.mark.parametrize("repeated_by", ["source", "transform"])
+def test_of_a_copy_whose_ids_repeat_the_last_document_of_each_stays(home: Home, repeated_by: str) -> None:
     """The sink is behind when Spark comes: a range of the copy is then delivered by several tasks at once."""
-    lines = [f'{{"_id": {number % 3000}, "price": 1, "qty": 1, "round": {number // 3000}}}\n' for number in range(30_000)]
+    ids = [number % 3000 if repeated_by == "source" else number for number in range(30_000)]
+    lines = [f'{{"_id": {id}, "price": 1, "qty": 1, "round": {number // 3000}}}\n' for number, id in enumerate(ids)]
     home.write("orders.jsonl", "".join(lines))
-    home.write("shop.py", SHOP.replace('Pipeline("shop")', 'Pipeline("shop", slices=1)'))
+    shop = SHOP.replace('Pipeline("shop")', 'Pipeline("shop", slices=1)')
+    if repeated_by == "transform":
+        changing = '    message.data["_id"] %= 3000\n    return message\n'
+        shop = SHOP.replace("    return message\n", changing).replace("keeps_id=True", "keeps_id=False")
+    home.write("shop.py", shop)
     ran = home.pipeline("run", "shop.py", HEADWATER_SPARK__START="eager")
     assert ran.code == 0, ran.err
     assert home.rows("select count(*), min(round), max(round) from orders") == [(3000, 9, 9)]

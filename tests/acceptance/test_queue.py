@@ -33,7 +33,9 @@ def test_a_queue_by_commands_alone(home: Program) -> None:
     made = done(home, "create", "pages", "--lease", "60s", "--set", "max_timeouts=3").json
     assert (made["created"], made["settings"]["lease"], made["settings"]["max_timeouts"]) == (True, "1m", 3)
     assert done(home, "create", "mail", "--dry-run").json["dry_run"]
-    assert [one["queue"] for one in done(home, "list").json] == ["pages"]
+    [shown] = done(home, "list").json
+    assert (shown["queue"], shown["version"], shown["declaration"]) == ("pages", 1, "")
+    assert "max_timeouts          3\n" in home("queue", "show", "pages").out
     put = done(home, "put", "pages", "page:/about", '{"why": "edited", "n": 1.10}', "--priority", "10").json
     assert put["outcome"] == "inserted"
     assert done(home, "put", "pages", "page:/about").json == {**put, "outcome": "merged", "process_date": put["process_date"]} | {

@@ -78,7 +78,7 @@ class Restarts:
 def test_a_server_that_is_killed_behind_each_call_has_kept_it(tmp_path: Path) -> None:
     restarts = Restarts(tmp_path / "data")
     with headwater.open_blocking(restarts.server.url) as hw:
-        hw.queue("pages", create=QueueSettings(lease="10m", max_attempts=2)).open()  # type: ignore[arg-type]
+        hw.queue("pages", create=QueueSettings(lease="10m", max_attempts=2)).open()
     try:
         put = restarts.killed_after(lambda pages: pages.put("a", {"n": 1}, priority=7))
         row = restarts.look(lambda pages: pages.get("a"))
@@ -130,7 +130,7 @@ def test_a_server_that_is_stopped_under_load_has_kept_what_it_answered(tmp_path:
                     loaded.set()
 
     with headwater.open_blocking(server.url) as hw:
-        hw.queue("pages", create=QueueSettings(lease="10m")).open()  # type: ignore[arg-type]
+        hw.queue("pages", create=QueueSettings(lease="10m")).open()
     with ThreadPoolExecutor(8) as threads:
         callers = [threads.submit(load, server.url) for _ in range(8)]
         assert loaded.wait(240)

@@ -174,7 +174,7 @@ def test_everything_acknowledged_holds_after_the_server_was_killed(tmp_path: Pat
     server = SpawnedServer(data)
     server.start()
     with headwater.open_blocking(server.url) as hw:
-        pages = hw.queue("pages", create=QueueSettings(lease="60s")).open()  # type: ignore[arg-type]
+        pages = hw.queue("pages", create=QueueSettings(lease="60s")).open()
         pages.put_many([(key, 1) for key in ("put", "claimed", "extended", "done", "failed", "dead")])
         claims = {claim.key: claim for claim in pages.claim(6, wait="0s")}
         claims["put"].release()

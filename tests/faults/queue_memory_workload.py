@@ -21,9 +21,9 @@ from headwater.core.clock import SystemClock
 from headwater.core.timers import Timers
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.wal.region import open_region
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import RegionTopics
@@ -67,7 +67,7 @@ async def take(queue: Queue, count: int) -> None:
 
 
 async def main(data: Path, what: str, count: int) -> None:
-    settings = QueueSettings()
+    settings = EffectiveSettings()
     with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
         if what == "put":
             create_region(log, TOPICS, TopicSettings(segment=int(settings.segment)))

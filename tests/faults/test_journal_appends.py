@@ -16,9 +16,10 @@ import pytest
 from headwater.core.errors import HeadwaterError
 from headwater.journal.action import Append, Purge
 from headwater.journal.append_draft import draft
+from headwater.journal.append_rows import event_rows
 from headwater.journal.event import EventRecord
 from headwater.journal.open_topic import OpenTopic
-from headwater.journal.partition import JournalPartition, event_rows
+from headwater.journal.partition import JournalPartition
 from headwater.journal.read import JournalRead
 from headwater.journal.settings import JournalSettings
 from headwater.journal.sqlite import SqliteJournalStore

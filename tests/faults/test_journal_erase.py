@@ -13,8 +13,8 @@ import pytest
 from erase_story import STEPS, keys_of, opened_by, tell
 
 from headwater.journal.append_draft import draft
+from headwater.journal.append_rows import event_rows
 from headwater.journal.envelope import is_sealed
-from headwater.journal.partition import event_rows
 from headwater.journal.read import JournalRead
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.write import EraseDraft

@@ -17,9 +17,9 @@ from headwater.core.timers import Timers
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.queue import carry
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import ClaimedRow, FailedClaim
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import FailingFiles
@@ -97,7 +97,7 @@ async def lived(data: Path, files: FailingFiles, expected: Expected, seed: int) 
         except HeadwaterError:
             return
         try:
-            queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+            queue = await open_queue("q", region, 1, settings=EffectiveSettings(), clock=clock, timers=Timers(clock))
             await work(queue, region, expected, Random(seed))
             await queue.aclose()
         except HeadwaterError:
@@ -113,7 +113,7 @@ async def drained(data: Path, expected: Expected) -> None:
     clock = ManualClock()
     with EmbeddedLog(data) as log, LocalOwnership(log, data / "owners") as owners:
         region = await open_region(log, owners, TOPICS)
-        queue = await open_queue("q", region, 1, settings=QueueSettings(), clock=clock, timers=Timers(clock))
+        queue = await open_queue("q", region, 1, settings=EffectiveSettings(), clock=clock, timers=Timers(clock))
         clock.advance(3_601)  # whoever had claims is gone
         done = set[bytes]()
         while True:

@@ -16,13 +16,13 @@ from headwater.core.period import Period
 from headwater.core.units import Duration, Size
 from headwater.queue import carry
 from headwater.queue.decisions import Decisions
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.testing.faults import FailingFiles
 
 STEPS = 40
 LIVES = 5  # of each test, where not every call is to fail
 AROUND = 4  # calls from the one before a carry's record on
-SETTINGS = QueueSettings(memory=Size(0), period=Period("hour"), lease=Duration(60_000), results=Duration(86_400_000))
+SETTINGS = EffectiveSettings(memory=Size(0), period=Period("hour"), lease=Duration(60_000), results=Duration(86_400_000))
 
 
 class Carried:

@@ -21,9 +21,9 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.queue import carry
 from headwater.queue.data_place import LARGE
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import FailedClaim, RowResult
 from headwater.testing.clock import ManualClock
 from headwater.testing.faults import DyingFiles, FailingFiles
@@ -33,7 +33,7 @@ from headwater.wal.region_topics import RegionTopics
 
 TOPICS = RegionTopics("queue", 1)
 STEPS = 40
-SETTINGS = QueueSettings(memory=Size(0))
+SETTINGS = EffectiveSettings(memory=Size(0))
 LARGE_ROWS = pytest.mark.parametrize("large", [LARGE, 0], ids=["in memory", "on the log"])
 EVERY = 1 if os.environ.get("SOAK_INJECTIONS") == "all" else 11
 SHORT = b"short "  # begins the keys of rows that expire; nobody compares them

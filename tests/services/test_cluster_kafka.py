@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from headwater.cluster import OwnedPartition
 from headwater.cluster.kafka import KafkaOwnership
+from headwater.core.clock import SystemClock
 from headwater.core.errors import Fenced, NotOwner, Timeout
 from headwater.log import Record
 from headwater.log.epochs import Epochs
@@ -212,3 +215,56 @@ def fail(patch: pytest.MonkeyPatch, *, arrives: bool) -> None:
         raise Timeout("The brokers do not answer.")
 
     patch.setattr(KafkaWriter if arrives else KafkaPartition, "_see" if arrives else "send", late)
+
+
+class StandingClock(SystemClock):
+    """The machine's time, until it stands."""
+
+    at: float | None = None
+
+    def monotonic(self) -> float:
+        return super().monotonic() if self.at is None else self.at
+
+
+def test_a_partition_of_another_member_is_refused_without_asking_the_brokers_each_time(log: KafkaLog) -> None:
+    """Until a moment has passed, that one was not the owner, or the group has changed."""
+    topic, group, clock = log.create_topic(fresh("owned"), partitions=2).name, fresh("owners"), StandingClock()
+    asked = list[float]()
+    with (
+        KafkaOwnership(log, group=group, address="http://there:1", session=6.0) as there,
+        KafkaOwnership(log, group=group, stays=True, session=6.0, clock=clock) as here,
+    ):
+        owned_by(there, topic)
+        mine = None
+        for number in itertools.cycle((0, 1)):  # the group gives one of the two away
+            with suppress(NotOwner):
+                mine = here.own(topic, number).partition
+                break
+        assert mine is not None
+        describe = here._members.now
+
+        def counted_description() -> object:
+            asked.append(clock.monotonic())
+            return describe()
+
+        here._members.now = counted_description  # type: ignore[assignment,method-assign]
+
+        def refused(times: int) -> int:
+            before = len(asked)
+            for _ in range(times):
+                with pytest.raises(NotOwner, match="http://there:1"):
+                    here.own(topic, 1 - mine)
+            return len(asked) - before
+
+        clock.at = clock.monotonic()
+        assert refused(1) == 1
+        assert refused(50) == 0
+        here.forget_owner("http://elsewhere:1")
+        assert refused(5) == 0
+        here.forget_owner("http://there:1")
+        assert refused(5) == 1
+        clock.at += 2
+        assert refused(5) == 1
+        clock.at = None
+        there.close()
+        owned_by(here, topic)

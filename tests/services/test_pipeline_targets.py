@@ -6,21 +6,29 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import mongodb_ground
+import msgspec
+import opensearch_ground
 import pytest
 from s3_ground import Store
 from sql_ground import SERVERS, a_ground
 from sql_ground import Ground as SqlGround
 from tests.unit.pipeline.running.ground import gone, piped, prepared
 
-from headwater.core.errors import Conflict, Differs
+from headwater.adaptors.mongodb.adaptor import MongoDB
+from headwater.core.clock import SystemClock
+from headwater.core.errors import Conflict, Differs, Fenced, NotFound
+from headwater.core.ids import random_id
 from headwater.log import Log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
-from headwater.pipeline.offsets.control import log_topic
+from headwater.pipeline.claim import SinkClaim, this_process
+from headwater.pipeline.namespaces import Namespaces
+from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.ownership import PART
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.pipeline.operating.verification import compare
-from headwater.pipeline.sink_adaptor import CanWrite
+from headwater.pipeline.sink_adaptor import CanWrite, Part
 
 DOCUMENTS = [b'{"_id":%d}' % n for n in range(10)]
 TOPIC = log_topic("p")
@@ -146,3 +154,55 @@ def test_a_table_that_somebody_drops_can_be_left_behind(log: Log, tmp_path: Path
     for _ in range(2):
         assert gone(log, tmp_path, pipeline).state == "done"
     assert made.all("SELECT _id FROM t") == [(10,)]
+
+
+@pytest.fixture(params=["mongodb", "opensearch"])
+def positionless(request: pytest.FixtureRequest) -> Iterator[CanWrite]:
+    """A sink whose target keeps no positions."""
+    uri = request.getfixturevalue(request.param)
+    if request.param == "mongodb":
+        with mongodb_ground.a_database(uri) as database:
+            yield mongodb_ground.at(uri, database.name)
+        return
+    with opensearch_ground.own_prefixes(uri) as prefixes:
+        yield opensearch_ground.opensearch_at(uri, index=f"{next(prefixes)}-{{namespace}}")
+
+
+def test_a_target_without_positions_belongs_to_one_log_too(log: Log, tmp_path: Path, positionless: CanWrite) -> None:
+    name = f"s{random_id()}"  # notes of one cluster stand side by side
+    pipeline = piped(tmp_path, {name: positionless})
+    assert gone(log, tmp_path, pipeline).state == "done"
+    owner = positionless.owner(Control(log, "p", SystemClock()).identity(), name)
+    assert owner is not None
+    assert owner.beat == 0
+    with EmbeddedLog(tmp_path / "other") as other:
+        prepared(other, [b'{"_id":5,"n":"theirs"}'], {})
+        with pytest.raises(Conflict, match=f"belongs to sink {name} of pipeline p#"):
+            gone(other, tmp_path, pipeline)
+        living = msgspec.structs.replace(owner, process=this_process(), beat=SystemClock().now_ms())
+        assert positionless.claim(living)
+        with pytest.raises(Conflict, match=r"A run on .* writes to"):
+            gone(other, tmp_path, pipeline, take_over=[name])
+        assert positionless.claim(owner)
+        assert gone(other, tmp_path, pipeline, take_over=[name]).state == "done"
+    with pytest.raises(Fenced, match="another log"):
+        positionless.writer(Part(pipeline=owner.pipeline, sink=name, start=0, end=1, epoch=owner.epoch))
+    with pytest.raises(Conflict, match="belongs to sink"):
+        positionless.claim(owner)
+
+
+def test_an_older_run_does_not_write_to_a_target_without_positions(positionless: CanWrite) -> None:
+    mine = SinkClaim(pipeline="p#g", sink=f"s{random_id()}", epoch=2)
+    part = Part(pipeline="p#g", sink=mine.sink, start=0, end=1, epoch=1)
+    positionless.writer(part).close()  # nobody has claimed it: an operator may step first
+    assert positionless.claim(mine)
+    assert positionless.claim(mine)
+    assert positionless.owner("p#other", mine.sink) == mine
+    with pytest.raises(Fenced, match="Run 2 of p#g"):
+        positionless.writer(part)
+    with pytest.raises(Fenced, match="Run 2 of p#g"):
+        positionless.claim(msgspec.structs.replace(mine, epoch=1))
+    positionless.writer(msgspec.structs.replace(part, epoch=2)).close()
+    if isinstance(positionless, MongoDB):
+        with pytest.raises(NotFound, match="no collection"):  # its notes are no documents
+            positionless.plan(Namespaces(), 1)

@@ -71,6 +71,28 @@ def _mentions(text: str, word: str) -> bool:
     return re.search(rf"\b{word}\b", text) is not None
 
 
+# -- values that are false ----------------------------------------------------------------------------------------
+
+
+def test_nothing_that_may_be_empty_is_replaced_by_an_or() -> None:
+    """An empty object with `__len__` is false: `timers or Timers(clock)` makes another one, which nobody shares and nobody closes."""
+    trees = {path: ast.parse(path.read_text()) for path in FILES}
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    sized = {
+        one.name for one in classes if any(isinstance(own, ast.FunctionDef) and own.name in ("__len__", "__bool__") for own in one.body)
+    }
+    sized |= {one.name for one in classes if {ast.unparse(base).partition("[")[0] for base in one.bases} & {*sized, "dict", "list", "set"}}
+    assert {"Timers", "SizedDict"} <= sized
+    assert not [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
+        for value in node.values[1:]
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in sized
+    ]
+
+
 # -- layers -----------------------------------------------------------------------------------------------------
 
 

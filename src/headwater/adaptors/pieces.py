@@ -97,6 +97,16 @@ def with_floats(piece: Piece) -> Piece:
     return replace(piece, values=texts, bad=bad)
 
 
+def decoded_any(text: bytes, decimals: Decimals) -> tuple[Any, str]:
+    """The value of JSON text, and why it cannot be read as `decimals` says; its numbers are decimals then. Errors: `BadInput`: no JSON."""
+    try:
+        return values.decode_any(text, decimals), ""
+    except BadInput as error:
+        if decimals == "decimal":
+            raise
+        return values.decode_any(text), error.message
+
+
 def decoded(value: bytes, name: str = "value", *, decimals: Decimals = "decimal") -> tuple[dict[str, Any], str]:
     """The document that a value is, and what is wrong with it: a value that is no JSON object is kept as text, in a field of this name."""
     try:

@@ -29,9 +29,7 @@ SERVER = "HEADWATER_SERVER"
 NO_SERVER = "none"
 _PATIENCE = 2.5  # seconds after which a server that says nothing is told of
 _WAITS = 5.0  # and after which a command no longer waits for it
-_COMMAND = re.compile(
-    r"(`|^ *)headwater ((?:log|pipeline|wal|queue|journal|doc) (?!about|init|test)(?![^`\n]*--help)[^`\n]+)", re.MULTILINE
-)
+_HERE = "about|init|test"  # commands of groups that take no --data
 _FILES = re.compile(r"log (?:check|repair|import)|pipeline run|journal replicate")  # commands that have no --server
 
 
@@ -229,5 +227,13 @@ class At:
         try:
             yield
         except HeadwaterError as error:
-            error.hint = _COMMAND.sub(lambda found: found[1] + self.command(found[2]), error.hint)
+            error.hint = _commands().sub(lambda found: found[1] + self.command(found[2]), error.hint)
             raise
+
+
+def _commands() -> re.Pattern[str]:
+    """Finds the commands of parts in a hint."""
+    from headwater import parts
+
+    groups = "|".join(re.escape(part.command or part.name) for part in parts.PARTS)
+    return re.compile(rf"(`|^ *)headwater ((?:{groups}) (?!{_HERE})(?![^`\n]*--help)[^`\n]+)", re.MULTILINE)

@@ -23,7 +23,7 @@ def _completing(found: Callable[[Any, dict[str, Any], str], Iterable[str]]) -> C
     """The names that `found` returns for an open door, the words so far and the typed text, if they begin with that text."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        words = ctx.params
+        words = _words(ctx)
         try:
             with At(data=words.get("data"), config=words.get("config"), server=words.get("server")).door(waits=False) as hw:
                 return sorted(name for name in found(hw, words, incomplete) if name.startswith(incomplete))
@@ -33,11 +33,16 @@ def _completing(found: Callable[[Any, dict[str, Any], str], Iterable[str]]) -> C
     return complete
 
 
+def _words(ctx: typer.Context) -> dict[str, Any]:
+    """The values of parameters so far. Where an option's value is being typed, the arguments before it are not assigned yet."""
+    arguments = [parameter.name for parameter in ctx.command.params if parameter.param_type_name == "argument"]
+    given = {name: value for name, value in ctx.params.items() if value is not None}
+    return {**dict(zip(map(str, arguments), ctx.args, strict=False)), **given}
+
+
 topics = _completing(lambda hw, words, typed: (topic.name for topic in hw.log.topics()))
 pipelines = _completing(lambda hw, words, typed: (one.pipeline for one in hw.pipelines.list()))
 sinks = _completing(lambda hw, words, typed: (one.sink for one in hw.pipelines[words["name"]].offsets()))
-
-
 regions = _completing(lambda hw, words, typed: (f"{one.namespace}/{one.region}" for one in hw.wal.regions()))
 wal_tables = _completing(lambda hw, words, typed: _tables_of(hw, words["region"]))
 queues = _completing(lambda hw, words, typed: (one.queue for one in hw.queue.list()))

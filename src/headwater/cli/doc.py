@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from headwater.cli import doc_care, doc_indexes, doc_reading, doc_schemas, doc_templates, doc_writing
+from headwater.cli import doc_care, doc_export, doc_indexes, doc_reading, doc_schemas, doc_templates, doc_writing
 from headwater.cli.usage import Command, Group
 
 NOTE = (
@@ -37,9 +37,10 @@ def group() -> typer.Typer:
         doc_templates.template,
         doc_indexes.view,
         doc_schemas.schema,
-        doc_care.export,
-        doc_care.import_,
+        doc_export.export,
+        doc_export.import_,
         doc_care.transactions,
+        doc_care.trail,
         doc_care.status,
         doc_care.verify,
         doc_care.rebuild,

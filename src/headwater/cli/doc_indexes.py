@@ -58,7 +58,7 @@ def index(
             at.answered({"index": id, "path": path, "dry_run": at.dry_run}, f"The index {id} of {path} {says}.")
 
 
-@command("dry_run", example="headwater doc view put cheap~ 'shop/{*}~/{*}' --filter 'price < 10'")
+@command("dry_run", example="headwater doc view put cheap~ 'shop/catalogue~/{*}' --filter 'price < 10'")
 def view(
     verb: Annotated[
         Literal["put", "list", "show", "delete"],

@@ -79,12 +79,18 @@ def verify(topic: JournalTopic, at: At) -> None:
     """Compare the copy of a topic's journals with what the log says. A difference is exit code 8."""
     with topic_at(at, topic) as journals, _progress(at) as told:
         found = journals.verify(progress=told)
+    if found.waiting and not found.records:
+        waits = f"{counted(found.waiting, 'record')} {'waits' if found.waiting == 1 else 'wait'}"
+        text = f"verify: nothing of {found.topic} is copied yet: {waits}. Copy with `headwater journal replicate --once`."
+        at.answered(found, text)
+        return
     snapshots = f" and {counted(found.snapshots, 'snapshot')}" if found.snapshots else ""
+    waiting = f" {counted(found.waiting, 'record')} more {'is' if found.waiting == 1 else 'are'} not copied yet." if found.waiting else ""
     at.answered(
         found,
         f"verify: equal. {counted(found.records, 'record')} of {found.topic} {'makes' if found.records == 1 else 'make'} "
         f"{counted(found.journals, 'journal')} with "
-        f"{counted(found.events, 'event')}{snapshots}, as the store has them.",
+        f"{counted(found.events, 'event')}{snapshots}, as the store has them.{waiting}",
     )
 
 

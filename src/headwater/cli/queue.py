@@ -22,6 +22,7 @@ def group() -> typer.Typer:
     commands: tuple[Callable[..., None], ...] = (
         queue_making.create,
         queue_looking.list_queues,
+        queue_looking.show,
         queue_making.put,
         queue_claiming.claim,
         queue_claiming.done,

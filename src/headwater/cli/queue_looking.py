@@ -1,4 +1,4 @@
-"""`headwater queue list | get | rows | count | stats | history | schedules | listen`."""
+"""`headwater queue list | show | get | rows | count | stats | history | schedules | listen`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,22 @@ def list_queues(at: At) -> None:
         print_table(columns, rows)
     else:
         at.note(f"There are no queues. `{at.command('queue create QUEUE')}` makes one.")
+
+
+@command(example="headwater queue show pages")
+def show(queue: QueueName, at: At) -> None:
+    """Show the settings of a queue, and the declaration of its columns."""
+    checked_name(queue)
+    with at.door() as hw:
+        found = hw.queue(queue).show()
+    if at.json:
+        print_json(found)
+        return
+    for name, value in {"queue": found.queue, "region": found.region, "version": found.version, **found.settings}.items():
+        typer.echo(f"{name:<22}{visible(cell(value))}")
+    if found.declaration:
+        text = "\n".join(visible(line) for line in found.declaration.strip().splitlines())
+        typer.echo(f"\nDeclaration, version {found.declared}:\n{text}")
 
 
 @command(example="headwater queue get pages page:/about")
@@ -185,7 +201,7 @@ def listen(
             elif event.kind == "due":
                 typer.echo(f"{event.date}  {counted(event.count, 'row')} due")
             elif event.counts is not None:
-                typer.echo(f"{event.date}  {_counts(event.counts)}")
+                typer.echo(f"{event.date}  {'events were missed; ' * (event.kind == 'reset')}{_counts(event.counts)}")
             else:
                 typer.echo(f"{event.date}  row {event.id} is dead ({event.reason}): {visible(cell(event.key))}")
             sys.stdout.flush()

@@ -36,6 +36,10 @@ class Backend(ABC):
         """The performer of a part in this process, for calls that cost less than finding their way; None where a server performs."""
         return None
 
+    def at(self, address: str) -> Backend:
+        """The backend that asks the process at an address, such as that of a `NotOwner`; this one where it asks no other."""
+        return self
+
     @abstractmethod
     async def aclose(self) -> None:
         """End the jobs under way and close. Closing twice is no error."""

@@ -29,6 +29,7 @@ from headwater.core.errors import (
 )
 from headwater.core.units import Duration
 from headwater.documents.answers import (
+    ExportedContent,
     HyperStorageIndex,
     HyperStorageIndexCreated,
     HyperStorageTransaction,
@@ -38,6 +39,7 @@ from headwater.documents.answers import (
     TransactionState,
 )
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
+from headwater.documents.index_requests import HyperStorageIndexSortItem
 from headwater.documents.template_requests import ShownTemplate
 from headwater.documents.write import PatchKind
 from headwater.journal import care_requests as care
@@ -311,7 +313,8 @@ class BlockingWalNamespace:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.
 
         `take_over`: also where a living process owns it, whose next write is then `Fenced`. `on_pin`: is called with what pins the log
-        before a clean moves a table because of `pin_limit`, by the thread of the event loop, until the region is closed. Errors:
+        before a clean moves a table because of `pin_limit`, and where more than a segment is held that nothing moves: once for each table
+        that pins it, and again whenever that has doubled. The thread of the event loop calls it, until the region is closed. Errors:
         `RegionNotFound`; `NotOwner`, which names the owner, where that one serves at no address; `MetaLost`, `Damaged`; `Unsupported` for
         `on_pin` over HTTP.
         """
@@ -361,7 +364,7 @@ class BlockingOneRegion:
         """Every table, sorted by number."""
 
     def events(self, after: int | None = None) -> Generator[RegionEvent]:
-        """Writes, marks, drops, moves and cleans as they happen, for ever; those behind the offset `after`, or from now on."""
+        """Writes, marks, drops, moves, cleans and pins as they happen, for ever; those behind the offset `after`, or from now on."""
 
     def statistics(self) -> RegionStatistics:
         """What it holds: offsets, tables, live and pinned entries, snapshots, its owner."""
@@ -409,7 +412,7 @@ class BlockingQueues:
     def create(
         self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
     ) -> QueueSummary:
-        """Create a queue, or change the settings of one that is there: those that differ from the usual ones, the others stay.
+        """Create a queue, or change the settings of one that is there: those that are given, the others stay.
 
         Errors: `BadInput`; `Conflict` for a setting that cannot change.
         """
@@ -549,7 +552,7 @@ class BlockingOneQueue:
     ) -> BlockingQueueWorker:
         """A worker that runs a function for each row: `with pages.worker(rebuild, concurrency=8) as w: w.run()`.
 
-        `on_dead`: called with each row that dies while the worker runs, whichever worker had it.
+        `on_dead`: called with each row that dies while the worker runs, whichever worker had it; not with those that died before.
         """
 
     def get(self, key: str | bytes) -> QueueRow:
@@ -568,7 +571,7 @@ class BlockingOneQueue:
         """What the queue holds, and what has happened since it was opened."""
 
     def show(self) -> QueueSummary:
-        """Its settings."""
+        """Its settings, and the declaration of its columns."""
 
     def history(self, key: str | bytes) -> Sequence[ShownChange]:
         """What the log still holds of a key, the oldest first."""
@@ -576,8 +579,9 @@ class BlockingOneQueue:
     def schedules(self) -> Sequence[ShownSchedule]:
         """The rows that come again, by key: their schedules, and when they run next."""
 
-    def listen(self) -> Generator[ShownEvent]:
-        """Rows that become due, rows that die, and how many there are, from now on, for ever. One that does not keep up misses some."""
+    def listen(self, *, after: int | None = None) -> Generator[ShownEvent]:
+        """Rows that become due, rows that die, and how many there are, from now on, for ever. `after`: the position of the last event that
+        was seen; rows that died since, and are dead still, come first. `reset`: events were missed, and this is what there is."""
 
     def cancel(self, key: str | bytes) -> QueueRow:
         """Remove the waiting row of a key, and return it. Errors: `NotFound`; `Conflict` while it is being processed."""
@@ -751,6 +755,10 @@ class BlockingDocuments:
     def list(self, prefix: str = "", after: str = "") -> Generator[ListedContent]:
         """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
 
+    def export(self, prefix: str = "", after: str = "") -> Generator[ExportedContent]:
+        """The documents and items of documents and collections whose paths begin so, with their bodies, and with the time at which they
+        expire. Items of views are left out. `after`: those behind this path."""
+
     def batch(
         self, writes: Sequence[BatchWrite], *, timeout: float | None = None
     ) -> Sequence[HyperStorageTransactionCreated | HeadwaterError]:
@@ -780,47 +788,237 @@ class BlockingDocuments:
         """Compare the store with what the log says. `progress`: is told, about once a second, how many records are folded, and of how many.
         Errors: `Differs` with the first difference; `LogGap` where the log was deleted."""
 
-    def rebuild(self, *, why: str = "", dry_run: bool = False) -> RebuiltDocuments:
-        """Make the store anew from the log. Errors: `LogGap` where the log was deleted."""
+    def rebuild(self, *, partitions: Sequence[int] = (), why: str = "", dry_run: bool = False) -> RebuiltDocuments:
+        """Make the store anew from the log: all of it, or these partitions. What other servers own is made anew there. Errors: `LogGap`
+        where the log was deleted; `NotOwner` with the partitions that are left, because their owners cannot be asked."""
 
-class BlockingCollectionIndexes:
-    """The indexes of a collection: `shop.indexes.create("by-price", sort="price:decimal")`. Errors: `BadPath`, `Unavailable`."""
+class BlockingExchanged(NamedTuple):
+    """What a claim call has brought: rows, and which of the tokens that it told of no longer count."""
 
-    def create(
-        self, index: str | None = None, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
-    ) -> HyperStorageIndexCreated:
-        """Make an index, which is built in the background. `sort`: fields with commas between, a - before those that fall, and :decimal
-        behind those that hold numbers, such as "-price:decimal,name"; none: by id. `filter`: of its items.
+    claims: list[BlockingClaim]
+    stale: list[str]
 
-        Errors: `AlreadyExists`, `BadFilter`.
+class BlockingClaim(QueueRow):
+    """A row that the caller may process until `lease_until`: `with claim: …` is done at its end, and fails with an exception.
+
+    `Retry` and `GiveUp` end the block without an error; other exceptions go on to the caller. Errors of its calls: `StaleClaim` once the
+    lease has ended, or after `done`, `fail` or `release`.
+    """
+
+    token: str
+    lease_until: int
+
+    def shown(self) -> ShownRow: ...
+    def done(self, result: Any = NO_RESULT) -> None:
+        """The row is processed: it is gone. `result`: what became of it, JSON or bytes, for those who wait for it.
+
+        Errors: `BadInput` for what is neither; `TooLarge`.
         """
 
+    def extend(self, lease: str | None = None) -> None:
+        """Let the lease begin anew, as long as the queue's, or as given."""
+
+    def fail(self, error: str = "", *, retry_after: str | None = None, give_up: bool = False) -> None:
+        """The row could not be processed: it is tried again after `retry_after`, at once where that is left out; `give_up`: never."""
+
+    def release(self) -> None:
+        """Give the row back unprocessed, at once."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
+
+class BlockingQueuePut:
+    """What became of a row that was put, and its result, once it is done."""
+
+    @property
+    def id(self) -> int:
+        """The id of the row that the put has made or changed; of a stale or ignored put, the id of the row that stays, or was done."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """inserted, merged, follow-up, stale or ignored."""
+
+    @property
+    def process_date(self) -> int:
+        """The row's process date by now, in milliseconds since 1970; 0 of an ignored put."""
+
+    @property
+    def raised(self) -> bool:
+        """The given process date lay before the insertion date, and was raised to it."""
+
+    @property
+    def replayed(self) -> bool:
+        """This is the answer to an earlier put with the same idempotency key: nothing has changed now."""
+
+    def result(self, *, timeout: str | None = None) -> Any:
+        """What the worker of the row has said of it, once it is done. `timeout`: how long to wait, such as "30s"; left out, for ever.
+
+        Errors: `Timeout`; `NotFound` where the row has left no result, is cancelled or expired, or its result is forgotten; `Conflict`
+        where it is dead.
+        """
+
+class BlockingQueueWorker:
+    """Runs a function for each row of a queue, `concurrency` at a time, until it is stopped.
+
+    An asyncio function runs as a task, a plain one in a thread. A row is done when the function returns. What it returns, unless that is
+    None, is the row's result; one that is neither JSON nor bytes, or too large, sends the row to the dead list. The row fails when the
+    function raises, and is tried again as `retry` says, or as a `Retry` says; `GiveUp` sends it to the dead list. The worker extends the
+    leases of all of its rows in one call, at a third of the lease. When it cannot, and a lease ends, it cancels the task: another worker
+    may have the row.
+
+    One claim call at a time brings back everything that is finished, and asks for rows for the free slots. While that call waits for rows,
+    what is finished goes back in a call of its own. While the server is away, or another process owns the queue, the worker tries again;
+    `Closed`, `UnknownQueue` and the other errors end `run`. `stop`, SIGTERM and Ctrl-C end it, too: rows that run have `grace` to end, then
+    they are cancelled and released. A thread cannot be cancelled: its row stays claimed until its lease ends. Where nobody takes what is
+    finished then, `run` ends with `Unavailable`, and those rows run again when their leases have ended.
+    """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
+    def run(self) -> WorkerReport:
+        """Claim and run rows until `stop`, SIGTERM or Ctrl-C, or with `drain` until no row is due. Returns what became of them."""
+
+    def stop(self, *, grace: str | None = None) -> None:
+        """Claim no more. Rows that run have `grace` to end, as given to the worker unless said here; then they are released."""
+
+    def close(self) -> None:
+        """`stop`, and wait for the end."""
+
+class BlockingJournal:
+    """The events of one entity, numbered from 1. The first Append creates it.
+
+    Errors of every call: `UnknownJournal` for a topic that is not there; `BadInput`; `Unavailable`, such as `OutcomeUnknown` where the log
+    could not be written; `Damaged`, such as `LogGap`; `NotOwner`. Over HTTP also `Unreachable`.
+    """
+
+    topic: str
+    id: str
+
+    @property
+    def snapshots(self) -> BlockingJournalSnapshots:
+        """Its snapshots: `alice.snapshots.save(state)`. Does no I/O."""
+
+    def append(
+        self,
+        *events: Any,
+        expected: int | None = None,
+        tags: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        metadata: Any = None,
+        header_metadata: Any = None,
+        expire_after: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Appended:
+        """Append payloads, or `Event`s, as one record, all or none; return their numbers once they are durable.
+
+        A payload is bytes, text, or a value of JSON. `expected`: the last number of the journal, 0 for a new one. `tags`: of every event.
+        `headers`: texts by name. `metadata`: JSON that is kept with the events, `header_metadata`: in the record's header. `expire_after`,
+        such as "30d": when the journal may be removed. `idempotency_key`: an Append that is sent twice is done once, for a day.
+
+        Errors: `WrongExpected` with the last number; `KeyReused`; `TooLarge`; `BadInput` for no or unordered events and reserved headers;
+        `NotOwner` where others write the topic, too, and an event has no number or `expected` is given.
+        """
+
+    def delete(self, *, to: int) -> JournalChanged:
+        """Delete the events up to a number, with it. Its last number stays. An unknown journal stays unknown."""
+
+    def purge(self) -> JournalChanged:
+        """Remove the journal, for good. One that is appended to later begins at 1."""
+
+    def erase(self, *, why: str, dry_run: bool = False) -> ErasedJournal:
+        """Remove the journal of an encrypted topic and destroy its keys: nobody can read its events any more. `why`: for the audit.
+
+        One that is appended to later begins at 1, with a new key. Erasing again finishes an erasure that has stopped midway, and otherwise
+        does nothing. Errors: `BadInput` for a topic that is not encrypted.
+        """
+
+    def mark(self, id: str | None = None) -> JournalChanged:
+        """Put a mark into the partition. Whoever has read it has read everything before it."""
+
+    def read(
+        self, start: int = 1, *, stop: int | None = None, limit: int | None = None, consistency: Consistency = "end"
+    ) -> Generator[EventRecord]:
+        """The events from a number on, up to `stop`, with it. Empty for an unknown journal.
+
+        `consistency`: "end", everything that was durable when the read began; "mark", the same through a mark in the log; "store", what is
+        copied alone. Errors: `BadBounds`; `Conflict` for a journal that is purged while it is read; `UnreadableRecord`.
+        """
+
+    def pointer(self, *, consistency: Consistency = "end") -> int | None:
+        """The last number; None for a journal that is not there. Deletes leave it as it is."""
+
+    def head(self, *, consistency: Consistency = "end") -> ShownHead | None:
+        """The head: last number, what is deleted, when it was created and expires; None for a journal that is not there."""
+
+    def trail(self, *, limit: int = 100) -> JournalTrail:
+        """Its newest records in the log, its head in the store, and how far the store lags behind."""
+
+class BlockingNamedProjection:
+    """A projection of a topic by its name, wherever it runs. Decisions are carried out by whoever runs it.
+
+    Errors of every call: `NotFound` for one that nobody has run; `UnknownJournal`; `BadInput`; `Unavailable`. Over HTTP also `Unreachable`.
+    """
+
+    topic: str
+    name: str
+
+    def status(self) -> asked.ShownProjection:
+        """Its partitions: how far they are, how far behind the log, and why one stands."""
+
+    def reset(self, *, why: str = "", dry_run: bool = False) -> asked.ProjectionResets:
+        """Let it begin anew, from the first event on. Its `reset` function empties the read model; dead events are forgotten."""
+
+    def dead(self) -> Sequence[asked.ShownDeadEvent]:
+        """The events that its handler could not take, and those of their journals that wait."""
+
+    def dead_show(self, partition: int, offset: int, number: int) -> asked.DeadEventContent:
+        """A dead event with what it holds."""
+
+    def dead_retry(self, partition: int, offset: int, number: int, *, why: str = "", dry_run: bool = False) -> asked.DeadEventDecided:
+        """Let the handler have a dead event again, from the first dead one of its journal on."""
+
+    def dead_drop(self, partition: int, offset: int, number: int, *, why: str = "", dry_run: bool = False) -> asked.DeadEventDecided:
+        """Drop a dead event: the handler never gets it. Those of its journal that wait for it go on."""
+
+class BlockingCollectionViews:
+    """The views: `hw.documents.views.put("cheap~", "shop/{*}", filter="price < 10")`. Errors: `BadPath`, `Unavailable`."""
+
+    def put(self, path: str, template: str, *, filter: str = "", dry_run: bool = False) -> ShownView:
+        """Make a view of what a template names ({*} stands for one segment) and a filter accepts. Errors: `BadFilter`, `Conflict`."""
+
+    def list(self) -> Sequence[ShownView]:
+        """Every view, by path."""
+
+    def get(self, path: str) -> ShownView:
+        """A view: what it mirrors. Errors: `DocumentNotFound`."""
+
+    def delete(self, path: str, *, dry_run: bool = False) -> None:
+        """End a view, and delete its items. Errors: `DocumentNotFound`."""
+
+class BlockingIndexTemplates:
+    """Indexes of every collection whose path fits: `hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
+
     def put(
-        self, index: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
-    ) -> HyperStorageIndexCreated:
-        """As `create`; an index of this id that is there and the same stays as it is. Errors: `AlreadyExists` where it is another one."""
+        self,
+        index: str,
+        template: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
+    ) -> ShownTemplate:
+        """Give every collection whose path fits this index, those that are there and those that come. In `template` * stands for any
+        characters but a slash. The rest as of `collection.indexes.create`. Errors: `AlreadyExists`, `BadFilter`."""
 
-    def list(self) -> Sequence[HyperStorageIndex]:
-        """Every index of the collection, and how far it is built."""
+    def list(self) -> Sequence[ShownTemplate]:
+        """Every template, by id."""
 
-    def status(self, index: str) -> HyperStorageIndex:
-        """An index, and how far it is built. Errors: `UnknownIndex`."""
+    def get(self, index: str) -> ShownTemplate:
+        """A template. Errors: `UnknownIndex`."""
 
-    def drop(self, index: str, *, dry_run: bool = False) -> None:
-        """Drop an index. Errors: `UnknownIndex`."""
-
-class BlockingCollectionSchema:
-    """What the items of a collection must look like: `shop.schema.put({"required": ["price"]})`. Errors: `BadPath`, `Unavailable`."""
-
-    def put(self, schema: Any, *, dry_run: bool = False) -> None:
-        """Give the collection a JSON Schema: from now on a write of an item that does not fit it is `UnfitBody`, which names the field.
-        Items that are there stay. Errors: `BadInput` for what is no schema, or has a keyword that is not known; `ViewModification`."""
-
-    def get(self) -> Any:
-        """The schema. Errors: `DocumentNotFound` where the collection has none."""
-
-    def delete(self, *, dry_run: bool = False) -> None:
-        """Take the schema away. Errors: `DocumentNotFound` where the collection has none."""
+    def delete(self, index: str, *, dry_run: bool = False) -> None:
+        """Take a template away; the indexes that it made stay. Errors: `UnknownIndex`."""
 
 class BlockingResource:
     """A document, a collection or an item: `shop = hw.documents["shop/catalogue~"]`, then `shop.put("hat", {"price": 12})`.
@@ -925,108 +1123,6 @@ class BlockingResource:
         """Several writes to the collection or the document that count together or not at all: method, path and body of each, such as
         ("put", "shop/catalogue~/hat", {"price": 12}). Errors: those of the first write that cannot be done."""
 
-class BlockingCollectionViews:
-    """The views: `hw.documents.views.put("cheap~", "shop/{*}", filter="price < 10")`. Errors: `BadPath`, `Unavailable`."""
-
-    def put(self, path: str, template: str, *, filter: str = "", dry_run: bool = False) -> ShownView:
-        """Make a view of what a template names ({*} stands for one segment) and a filter accepts. Errors: `BadFilter`, `Conflict`."""
-
-    def list(self) -> Sequence[ShownView]:
-        """Every view, by path."""
-
-    def get(self, path: str) -> ShownView:
-        """A view: what it mirrors. Errors: `DocumentNotFound`."""
-
-    def delete(self, path: str, *, dry_run: bool = False) -> None:
-        """End a view, and delete its items. Errors: `DocumentNotFound`."""
-
-class BlockingIndexTemplates:
-    """Indexes of every collection whose path fits: `hw.documents.templates.put("by-price", "shop/*~", sort="price:decimal")`."""
-
-    def put(
-        self, index: str, template: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
-    ) -> ShownTemplate:
-        """Give every collection whose path fits this index, those that are there and those that come. In `template` * stands for any
-        characters but a slash. The rest as of `collection.indexes.create`. Errors: `AlreadyExists`, `BadFilter`."""
-
-    def list(self) -> Sequence[ShownTemplate]:
-        """Every template, by id."""
-
-    def get(self, index: str) -> ShownTemplate:
-        """A template. Errors: `UnknownIndex`."""
-
-    def delete(self, index: str, *, dry_run: bool = False) -> None:
-        """Take a template away; the indexes that it made stay. Errors: `UnknownIndex`."""
-
-class BlockingJournal:
-    """The events of one entity, numbered from 1. The first Append creates it.
-
-    Errors of every call: `UnknownJournal` for a topic that is not there; `BadInput`; `Unavailable`, such as `OutcomeUnknown` where the log
-    could not be written; `Damaged`, such as `LogGap`; `NotOwner`. Over HTTP also `Unreachable`.
-    """
-
-    topic: str
-    id: str
-
-    @property
-    def snapshots(self) -> BlockingJournalSnapshots:
-        """Its snapshots: `alice.snapshots.save(state)`. Does no I/O."""
-
-    def append(
-        self,
-        *events: Any,
-        expected: int | None = None,
-        tags: Sequence[str] = (),
-        headers: Mapping[str, str] | None = None,
-        metadata: Any = None,
-        header_metadata: Any = None,
-        expire_after: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Appended:
-        """Append payloads, or `Event`s, as one record, all or none; return their numbers once they are durable.
-
-        A payload is bytes, text, or a value of JSON. `expected`: the last number of the journal, 0 for a new one. `tags`: of every event.
-        `headers`: texts by name. `metadata`: JSON that is kept with the events, `header_metadata`: in the record's header. `expire_after`,
-        such as "30d": when the journal may be removed. `idempotency_key`: an Append that is sent twice is done once, for a day.
-
-        Errors: `WrongExpected` with the last number; `KeyReused`; `TooLarge`; `BadInput` for no or unordered events and reserved headers;
-        `NotOwner` where others write the topic, too, and an event has no number or `expected` is given.
-        """
-
-    def delete(self, *, to: int) -> JournalChanged:
-        """Delete the events up to a number, with it. Its last number stays. An unknown journal stays unknown."""
-
-    def purge(self) -> JournalChanged:
-        """Remove the journal, for good. One that is appended to later begins at 1."""
-
-    def erase(self, *, why: str, dry_run: bool = False) -> ErasedJournal:
-        """Remove the journal of an encrypted topic and destroy its keys: nobody can read its events any more. `why`: for the audit.
-
-        One that is appended to later begins at 1, with a new key. Erasing again finishes an erasure that has stopped midway, and otherwise
-        does nothing. Errors: `BadInput` for a topic that is not encrypted.
-        """
-
-    def mark(self, id: str | None = None) -> JournalChanged:
-        """Put a mark into the partition. Whoever has read it has read everything before it."""
-
-    def read(
-        self, start: int = 1, *, stop: int | None = None, limit: int | None = None, consistency: Consistency = "end"
-    ) -> Generator[EventRecord]:
-        """The events from a number on, up to `stop`, with it. Empty for an unknown journal.
-
-        `consistency`: "end", everything that was durable when the read began; "mark", the same through a mark in the log; "store", what is
-        copied alone. Errors: `BadBounds`; `Conflict` for a journal that is purged while it is read; `UnreadableRecord`.
-        """
-
-    def pointer(self, *, consistency: Consistency = "end") -> int | None:
-        """The last number; None for a journal that is not there. Deletes leave it as it is."""
-
-    def head(self, *, consistency: Consistency = "end") -> ShownHead | None:
-        """The head: last number, what is deleted, when it was created and expires; None for a journal that is not there."""
-
-    def trail(self, *, limit: int = 100) -> JournalTrail:
-        """Its newest records in the log, its head in the store, and how far the store lags behind."""
-
 class BlockingJournalSnapshots:
     """The snapshots of one journal: what its events have made of an entity, up to a number. The store keeps the newest 10.
 
@@ -1080,124 +1176,57 @@ class BlockingJournalSnapshots:
     ) -> DeletedSnapshots:
         """Delete the snapshot of a number, or those within the bounds. Events stay. Errors: `BadInput` for neither and for both."""
 
-class BlockingNamedProjection:
-    """A projection of a topic by its name, wherever it runs. Decisions are carried out by whoever runs it.
+class BlockingCollectionIndexes:
+    """The indexes of a collection: `shop.indexes.create("by-price", sort="price:decimal")`. Errors: `BadPath`, `Unavailable`."""
 
-    Errors of every call: `NotFound` for one that nobody has run; `UnknownJournal`; `BadInput`; `Unavailable`. Over HTTP also `Unreachable`.
-    """
+    def create(
+        self,
+        index: str | None = None,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
+    ) -> HyperStorageIndexCreated:
+        """Make an index, which is built in the background. `sort`: fields with commas between, a - before those that fall, and :decimal
+        behind those that hold numbers, such as "-price:decimal,name"; none: by id; or the fields themselves. `filter`: of its
+        items.
 
-    topic: str
-    name: str
-
-    def status(self) -> asked.ShownProjection:
-        """Its partitions: how far they are, how far behind the log, and why one stands."""
-
-    def reset(self, *, why: str = "", dry_run: bool = False) -> asked.ProjectionResets:
-        """Let it begin anew, from the first event on. Its `reset` function empties the read model; dead events are forgotten."""
-
-    def dead(self) -> Sequence[asked.ShownDeadEvent]:
-        """The events that its handler could not take, and those of their journals that wait."""
-
-    def dead_show(self, partition: int, offset: int, number: int) -> asked.DeadEventContent:
-        """A dead event with what it holds."""
-
-    def dead_retry(self, partition: int, offset: int, number: int, *, why: str = "", dry_run: bool = False) -> asked.DeadEventDecided:
-        """Let the handler have a dead event again, from the first dead one of its journal on."""
-
-    def dead_drop(self, partition: int, offset: int, number: int, *, why: str = "", dry_run: bool = False) -> asked.DeadEventDecided:
-        """Drop a dead event: the handler never gets it. Those of its journal that wait for it go on."""
-
-class BlockingExchanged(NamedTuple):
-    """What a claim call has brought: rows, and which of the tokens that it told of no longer count."""
-
-    claims: list[BlockingClaim]
-    stale: list[str]
-
-class BlockingClaim(QueueRow):
-    """A row that the caller may process until `lease_until`: `with claim: …` is done at its end, and fails with an exception.
-
-    `Retry` and `GiveUp` end the block without an error; other exceptions go on to the caller. Errors of its calls: `StaleClaim` once the
-    lease has ended, or after `done`, `fail` or `release`.
-    """
-
-    token: str
-    lease_until: int
-
-    def shown(self) -> ShownRow: ...
-    def done(self, result: Any = NO_RESULT) -> None:
-        """The row is processed: it is gone. `result`: what became of it, JSON or bytes, for those who wait for it.
-
-        Errors: `BadInput` for what is neither; `TooLarge`.
+        Errors: `AlreadyExists`, `BadFilter`.
         """
 
-    def extend(self, lease: str | None = None) -> None:
-        """Let the lease begin anew, as long as the queue's, or as given."""
+    def put(
+        self,
+        index: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
+    ) -> HyperStorageIndexCreated:
+        """As `create`; an index of this id that is there and the same stays as it is. Errors: `AlreadyExists` where it is another one."""
 
-    def fail(self, error: str = "", *, retry_after: str | None = None, give_up: bool = False) -> None:
-        """The row could not be processed: it is tried again after `retry_after`, at once where that is left out; `give_up`: never."""
+    def list(self) -> Sequence[HyperStorageIndex]:
+        """Every index of the collection, and how far it is built."""
 
-    def release(self) -> None:
-        """Give the row back unprocessed, at once."""
+    def status(self, index: str) -> HyperStorageIndex:
+        """An index, and how far it is built. Errors: `UnknownIndex`."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
+    def drop(self, index: str, *, dry_run: bool = False) -> None:
+        """Drop an index. Errors: `UnknownIndex`."""
 
-class BlockingQueuePut:
-    """What became of a row that was put, and its result, once it is done."""
+class BlockingCollectionSchema:
+    """What the items of a collection must look like: `shop.schema.put({"required": ["price"]})`. Errors: `BadPath`, `Unavailable`."""
 
-    @property
-    def id(self) -> int:
-        """The id of the row that the put has made or changed; of a stale or ignored put, the id of the row that stays, or was done."""
+    def put(self, schema: Any, *, dry_run: bool = False) -> None:
+        """Give the collection a JSON Schema: from now on a write of an item that does not fit it is `UnfitBody`, which names the field.
+        Items that are there stay. Errors: `BadInput` for what is no schema, or has a keyword that is not known; `ViewModification`."""
 
-    @property
-    def outcome(self) -> Outcome:
-        """inserted, merged, follow-up, stale or ignored."""
+    def get(self) -> Any:
+        """The schema. Errors: `DocumentNotFound` where the collection has none."""
 
-    @property
-    def process_date(self) -> int:
-        """The row's process date by now, in milliseconds since 1970; 0 of an ignored put."""
-
-    @property
-    def raised(self) -> bool:
-        """The given process date lay before the insertion date, and was raised to it."""
-
-    @property
-    def replayed(self) -> bool:
-        """This is the answer to an earlier put with the same idempotency key: nothing has changed now."""
-
-    def result(self, *, timeout: str | None = None) -> Any:
-        """What the worker of the row has said of it, once it is done. `timeout`: how long to wait, such as "30s"; left out, for ever.
-
-        Errors: `Timeout`; `NotFound` where the row has left no result, is cancelled or expired, or its result is forgotten; `Conflict`
-        where it is dead.
-        """
-
-class BlockingQueueWorker:
-    """Runs a function for each row of a queue, `concurrency` at a time, until it is stopped.
-
-    An asyncio function runs as a task, a plain one in a thread. A row is done when the function returns. What it returns, unless that is
-    None, is the row's result; one that is neither JSON nor bytes, or too large, sends the row to the dead list. The row fails when the
-    function raises, and is tried again as `retry` says, or as a `Retry` says; `GiveUp` sends it to the dead list. The worker extends the
-    leases of all of its rows in one call, at a third of the lease. When it cannot, and a lease ends, it cancels the task: another worker
-    may have the row.
-
-    One claim call at a time brings back everything that is finished, and asks for rows for the free slots. While that call waits for rows,
-    what is finished goes back in a call of its own. While the server is away, or another process owns the queue, the worker tries again;
-    `Closed`, `UnknownQueue` and the other errors end `run`. `stop`, SIGTERM and Ctrl-C end it, too: rows that run have `grace` to end, then
-    they are cancelled and released. A thread cannot be cancelled: its row stays claimed until its lease ends. Where nobody takes what is
-    finished then, `run` ends with `Unavailable`, and those rows run again when their leases have ended.
-    """
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None: ...
-    def run(self) -> WorkerReport:
-        """Claim and run rows until `stop`, SIGTERM or Ctrl-C, or with `drain` until no row is due. Returns what became of them."""
-
-    def stop(self, *, grace: str | None = None) -> None:
-        """Claim no more. Rows that run have `grace` to end, as given to the worker unless said here; then they are released."""
-
-    def close(self) -> None:
-        """`stop`, and wait for the end."""
+    def delete(self, *, dry_run: bool = False) -> None:
+        """Take the schema away. Errors: `DocumentNotFound` where the collection has none."""
 
 def open_blocking(
     where: str | Path | None = None,

@@ -19,10 +19,17 @@ class CollectionIndexes:
         self._backend, self._path = backend, path
 
     async def create(
-        self, index: str | None = None, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str | None = None,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> HyperStorageIndexCreated:
         """Make an index, which is built in the background. `sort`: fields with commas between, a - before those that fall, and :decimal
-        behind those that hold numbers, such as "-price:decimal,name"; none: by id. `filter`: of its items.
+        behind those that hold numbers, such as "-price:decimal,name"; none: by id; or the fields themselves. `filter`: of its
+        items.
 
         Errors: `AlreadyExists`, `BadFilter`.
         """
@@ -30,7 +37,13 @@ class CollectionIndexes:
         return await self._backend.ask(ask.INDEX_POST, requests.HyperStorageIndexPost(path=self._path, new=new, dry_run=dry_run))
 
     async def put(
-        self, index: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> HyperStorageIndexCreated:
         """As `create`; an index of this id that is there and the same stays as it is. Errors: `AlreadyExists` where it is another one."""
         new = HyperStorageIndexNew(sort_by=sort_items(sort), filter_by=filter, materialize=materialize)
@@ -49,8 +62,10 @@ class CollectionIndexes:
         await self._backend.ask(ask.INDEX_DELETE, requests.HyperStorageIndexDelete(path=self._path, index=index, dry_run=dry_run))
 
 
-def sort_items(sort: str) -> tuple[HyperStorageIndexSortItem, ...]:
+def sort_items(sort: str | Sequence[HyperStorageIndexSortItem]) -> tuple[HyperStorageIndexSortItem, ...]:
     """The fields of an order that is written such as "-price:decimal,name". Errors: `BadInput`."""
+    if not isinstance(sort, str):
+        return tuple(sort)
     items = []
     for written in filter(None, (part.strip() for part in sort.split(","))):
         name, _, kind = written.lstrip("+-").partition(":")

@@ -25,7 +25,7 @@ class DeathSource(Protocol):
     @property
     def name(self) -> str: ...
 
-    def listen(self) -> AsyncIterator[ShownEvent]: ...
+    def listen(self, *, after: int | None = None) -> AsyncIterator[ShownEvent]: ...
 
     async def dead_show(self, id: int) -> DeadQueueRow: ...
 
@@ -33,11 +33,14 @@ class DeathSource(Protocol):
 async def call_with_deaths(queue: DeathSource, function: Callable[[Any], Any], clock: Clock) -> None:
     """Call a function with each row that dies from now on, one after the other, until cancelled. A plain one runs in a thread.
 
-    What it raises is told in the log of the program, and the next row comes. Rows that die while the server is away are not told.
+    What it raises is told in the log of the program, and the next row comes. A row that dies while the server is away, and is dead still
+    when it is back, is told then; one that died before this call is not.
     """
+    position: int | None = None
     while True:
         try:
-            async for event in queue.listen():
+            async for event in queue.listen(after=position):
+                position = event.position
                 if event.kind == "dead":
                     await _call(queue, function, event.id)
         except Closed:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from headwater.client.document_changes import shown_transaction
-from headwater.core.errors import Unavailable
+from headwater.core.errors import NotOwner, Unavailable, UnknownPartition
 from headwater.documents import care_answers, follow_requests
 from headwater.documents.open_documents import TOPIC, OpenDocuments
 from headwater.documents.partition_status import PartitionStanding
@@ -98,15 +98,32 @@ class DocumentCare:
         return lambda number: nullcontext() if bases is None else bases.opened(topic, number)
 
     async def rebuild(self, request: follow_requests.RebuildDocuments) -> care_answers.RebuiltDocuments:
-        """Errors: `NotOwner` where another process owns a partition; `LogGap`."""
+        """What other processes own is named, and left to them. Errors: `UnknownPartition`, `LogGap`."""
         documents = await self._opened()
-        count = documents.partitions
-        ends = [await asyncio.to_thread(documents.end, number) for number in range(count)]
+        chosen = sorted(set(request.partitions)) or range(documents.partitions)
+        for number in chosen:
+            if not 0 <= number < documents.partitions:
+                raise UnknownPartition(
+                    f"Documents have no partition {number}.", hint=f"They have {documents.partitions}: see `headwater doc status`."
+                )
+        ends = {number: await asyncio.to_thread(documents.end, number) for number in chosen}
+        elsewhere: dict[int, NotOwner] = {}
         if not request.dry_run:
-            for number in range(count):
-                await documents.rebuild(number)
-                report(sum(ends[: number + 1]), sum(ends))
-        return care_answers.RebuiltDocuments(partitions=count, records=sum(ends), dry_run=request.dry_run)
+            for done, number in enumerate(chosen, 1):
+                try:
+                    await documents.rebuild(number)
+                except NotOwner as error:
+                    elsewhere[number] = error
+                report(sum(list(ends.values())[:done]), sum(ends.values()))
+        return care_answers.RebuiltDocuments(
+            partitions=len(ends) - len(elsewhere),
+            records=sum(end for number, end in ends.items() if number not in elsewhere),
+            dry_run=request.dry_run,
+            elsewhere=[
+                care_answers.PartitionElsewhere(partition=number, address=error.address, says=error.message)
+                for number, error in elsewhere.items()
+            ],
+        )
 
 
 async def _standing(documents: OpenDocuments, number: int) -> PartitionStanding:

@@ -43,8 +43,9 @@ Followed = FeedEvent | PlacedFeedEvent
 class DocumentChanges:
     """Changes of the documents that `opened` gives. Belongs to one event loop."""
 
-    def __init__(self, opened: Callable[[], Awaitable[OpenDocuments]], *, clock: Clock) -> None:
-        self._opened, self._clock = opened, clock
+    def __init__(self, opened: Callable[[], Awaitable[OpenDocuments]], *, clock: Clock, query_seconds: float) -> None:
+        """`query_seconds`: how long the filter of a live query may take for one portion of events."""
+        self._opened, self._clock, self._query_seconds = opened, clock, query_seconds
         self._feeds: DocumentFeeds | None = None
         self._live: LiveQueries | None = None
 
@@ -122,7 +123,7 @@ class DocumentChanges:
 
     def _live_of(self, feeds: DocumentFeeds) -> LiveQueries:
         if self._live is None:
-            self._live = LiveQueries(feeds)
+            self._live = LiveQueries(feeds, clock=self._clock, seconds=self._query_seconds)
         return self._live
 
     # -- history ----------------------------------------------------------------------------------------------

@@ -14,15 +14,15 @@ from headwater.core.clock import Clock
 from headwater.core.errors import BadInput
 from headwater.documents import answers, requests
 from headwater.documents.answers import StoredContent, next_link
-from headwater.documents.decisions import check_condition, not_found
+from headwater.documents.decisions import check_condition, is_view, not_found
 from headwater.documents.etag import condition_of, etag, matches
 from headwater.documents.hal import hal_page
 from headwater.documents.open_documents import OpenDocuments
-from headwater.documents.path import ResourcePath
+from headwater.documents.path import ResourcePath, parse_path
 from headwater.documents.query import CollectionQuery, QueryPage, run_query
 from headwater.documents.query_budget import QueryLimits
 from headwater.documents.settings import DocumentSettings
-from headwater.documents.store import DocumentHead
+from headwater.documents.store import DocumentHead, DocumentRow
 from headwater.documents.write import Precondition
 from headwater.wire.operation import Reply
 from headwater.wire.times import show_time
@@ -37,6 +37,8 @@ _OF_COLLECTIONS = {
     "explain": "explain",
 }
 _HEADS = 1000
+_ROWS = 50  # items of an export that are read at once, each of which may be large
+_EXPORTED = 8 << 20  # bytes of bodies after which a page of an export ends
 
 
 class DocumentReads:
@@ -104,6 +106,11 @@ class DocumentReads:
         ]
         return answers.ContentListing(items, items[-1].path if len(found) > request.limit else None)
 
+    async def exported(self, request: requests.ExportContent) -> answers.ContentExport:
+        """Documents and items with their bodies. Each page of a collection is as it is when its turn comes."""
+        documents = await self._opened()
+        return await asyncio.to_thread(_export, documents, request)
+
 
 def answered(
     request: requests.HyperStorageContentGet, path: ResourcePath, body: bytes, *, tag: int, revision: int, next: str | None = None
@@ -116,6 +123,45 @@ def answered(
     if condition.none_match is not None and matches(condition.none_match, tag):
         return Reply(found, 304, headers)
     return Reply(found, 200, headers)
+
+
+def _export(documents: OpenDocuments, request: requests.ExportContent) -> answers.ContentExport:
+    found: list[answers.ExportedContent] = []
+    size = 0
+    for path, row in _contents(documents, request):
+        if len(found) == request.limit or size >= _EXPORTED:
+            return answers.ContentExport(found, found[-1].path)
+        expires = show_time(row.expires) if row.expires else None
+        found.append(answers.ExportedContent(path=path.text, body=msgspec.Raw(row.body), expires=expires))
+        size += len(row.body)
+    return answers.ContentExport(found)
+
+
+def _contents(documents: OpenDocuments, request: requests.ExportContent) -> Iterator[tuple[ResourcePath, DocumentRow]]:
+    """Documents and items behind a path, but those of views."""
+    after = parse_path(request.after) if request.after else ResourcePath("")
+    if after.item:
+        yield from _items(documents, after.uri, after.item)
+    for head in _heads(documents, requests.ListContent(prefix=request.prefix, after=after.uri, limit=request.limit)):
+        if head.uri.endswith("~"):
+            if not is_view(head.settings):
+                yield from _items(documents, head.uri, "")
+            continue
+        with documents.view(head.uri) as view:
+            row = view.row(head.uri)
+        if row is not None:  # else it was deleted since
+            yield ResourcePath(head.uri), row
+
+
+def _items(documents: OpenDocuments, uri: str, after: str) -> Iterator[tuple[ResourcePath, DocumentRow]]:
+    while True:
+        with documents.view(uri) as view:
+            rows = view.rows(uri, low=f"{after}\0" if after else "", limit=_ROWS)
+        for row in rows:
+            yield ResourcePath(uri, row.item), row
+        if len(rows) < _ROWS:
+            return
+        after = rows[-1].item
 
 
 def _heads(documents: OpenDocuments, request: requests.ListContent) -> Iterator[DocumentHead]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from headwater.client.backend import Backend
 from headwater.client.collection_views import CollectionViews
+from headwater.client.document_rebuild import rebuilt_everywhere
 from headwater.client.document_resource import Resource, feed_request, followed
 from headwater.client.document_value import BatchWrite, DocumentChange, batch_line, decoded
 from headwater.client.index_templates import IndexTemplates
@@ -15,7 +16,13 @@ from headwater.documents import follow_operations as follow_ask
 from headwater.documents import follow_requests as follow
 from headwater.documents import operations as ask
 from headwater.documents import requests
-from headwater.documents.answers import HyperStorageTransaction, HyperStorageTransactionCreated, ListedContent, TransactionState
+from headwater.documents.answers import (
+    ExportedContent,
+    HyperStorageTransaction,
+    HyperStorageTransactionCreated,
+    ListedContent,
+    TransactionState,
+)
 from headwater.documents.care_answers import DocumentsStatus, DocumentTrail, RebuiltDocuments, VerifiedDocuments
 from headwater.documents.path import parse_path
 from headwater.wire.problems import error_of, problem_in
@@ -53,6 +60,17 @@ class Documents:
         """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
         while True:
             page = await self._backend.ask(ask.CONTENT_LIST, requests.ListContent(prefix=prefix, after=after, limit=_PAGE))
+            for one in page.items:
+                yield one
+            if page.next is None:
+                return
+            after = page.next
+
+    async def export(self, prefix: str = "", after: str = "") -> AsyncIterator[ExportedContent]:
+        """The documents and items of documents and collections whose paths begin so, with their bodies, and with the time at which they
+        expire. Items of views are left out. `after`: those behind this path."""
+        while True:
+            page = await self._backend.ask(ask.CONTENT_EXPORT, requests.ExportContent(prefix=prefix, after=after))
             for one in page.items:
                 yield one
             if page.next is None:
@@ -113,9 +131,10 @@ class Documents:
             progress(status.done, status.total)
         return await job.result()
 
-    async def rebuild(self, *, why: str = "", dry_run: bool = False) -> RebuiltDocuments:
-        """Make the store anew from the log. Errors: `LogGap` where the log was deleted."""
-        return await (await self._backend.start(follow_ask.REBUILD, follow.RebuildDocuments(why=why, dry_run=dry_run))).result()
+    async def rebuild(self, *, partitions: Sequence[int] = (), why: str = "", dry_run: bool = False) -> RebuiltDocuments:
+        """Make the store anew from the log: all of it, or these partitions. What other servers own is made anew there. Errors: `LogGap`
+        where the log was deleted; `NotOwner` with the partitions that are left, because their owners cannot be asked."""
+        return await rebuilt_everywhere(self._backend, follow.RebuildDocuments(partitions=tuple(partitions), why=why, dry_run=dry_run))
 
 
 def read_outcome(line: bytes) -> HyperStorageTransactionCreated | HeadwaterError:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater.client.document_batches import DocumentBatches
 from headwater.client.document_care import DocumentCare
 from headwater.client.document_changes import DocumentChanges
 from headwater.client.document_indexing import DocumentIndexing
@@ -24,8 +25,7 @@ from headwater.client.document_workers import DocumentWorkers
 from headwater.client.local import LocalLog
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.document_errors import BadPath
-from headwater.core.errors import BadInput, Closed, HeadwaterError
+from headwater.core.errors import Closed, HeadwaterError
 from headwater.core.ids import Ids, random_id
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
@@ -37,17 +37,15 @@ from headwater.documents.index.spark_build import SparkBuilds
 from headwater.documents.index_operations import INDEXING, VIEWS
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.open_documents import TOPIC, OpenDocuments
-from headwater.documents.path import ResourcePath, parse_path
+from headwater.documents.path import ResourcePath
 from headwater.documents.schema_operations import SCHEMAS
 from headwater.documents.settings import DOCUMENTS_SECTION
 from headwater.documents.store import DocumentStores
 from headwater.documents.store_address import open_stores
 from headwater.documents.template_operations import TEMPLATING
-from headwater.documents.write import BatchDraft, Draft, WrittenDocument
+from headwater.documents.write import Draft, WrittenDocument
 from headwater.log import Log
-from headwater.wire import json
 from headwater.wire.operation import Operation, Reply
-from headwater.wire.problems import encoded, problem_of
 
 _audit = logging.getLogger("headwater.audit")
 _FREQUENT = {
@@ -57,8 +55,6 @@ _FREQUENT = {
     operations.CONTENT_DELETE,
     operations.BATCH,
 }
-_LARGE = 60_000  # bytes of a body
-_AT_ONCE = 256  # writes of one batch that wait at once
 _BUILDS = 10.0  # seconds in which a program that ends finishes the indexes that it builds
 _PASSING = 30.0  # seconds that a partition may take to end its writes when the group gives it to another process
 
@@ -76,6 +72,11 @@ async def opens(performer: DocumentsPerformer, log: object) -> None:
 async def closes(performer: DocumentsPerformer, log: object) -> None:
     """Finish the calls under way, and let others own the partitions."""
     await performer.aclose()
+
+
+def forget_owner(performer: DocumentsPerformer, address: str) -> None:
+    """Look for the owner of a partition anew, where this server was remembered as one."""
+    performer.forget_owner(address)
 
 
 class FoundContent(NamedTuple):
@@ -110,12 +111,14 @@ class DocumentsPerformer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._quick = False
         self._closed = False
-        self.reads = DocumentReads(self.opened, DOCUMENTS_SECTION.of(self.settings), self.clock)
+        section = DOCUMENTS_SECTION.of(self.settings)
+        self.reads = DocumentReads(self.opened, section, self.clock)
         self.indexing = DocumentIndexing(self.opened, clock=self.clock, ids=ids)
-        self.follow = DocumentChanges(self.opened, clock=self.clock)
+        self.follow = DocumentChanges(self.opened, clock=self.clock, query_seconds=section.query_timeout.seconds)
         self.viewing = DocumentViewing(self.opened, self.follow.feeds)
         self.templates = DocumentTemplates(self.opened, lambda: self.indexing.templates)
         self.schemas = DocumentSchemas(self.opened)
+        self.batches = DocumentBatches(self.opened, ids=ids)
         self.care = DocumentCare(self.opened, self.settings.store.engine, self._owner_of)
         self.metrics = DocumentMetrics()
         self._loops: DocumentLoops | None = None
@@ -163,7 +166,7 @@ class DocumentsPerformer:
                         clock=self.clock,
                         ids=self._ids,
                         metrics=self.metrics,
-                        bases=DocumentBases(self._data(log) / FOLDER, clock=self.clock, ids=self._ids),
+                        bases=DocumentBases(self._data(log) / FOLDER, kept=self._stores.base_files(), clock=self.clock, ids=self._ids),
                         quick=self._quick,
                         topic=self._topic,
                     )
@@ -243,6 +246,11 @@ class DocumentsPerformer:
             return ""
         return "" if owner is None else str(owner)
 
+    def forget_owner(self, address: str) -> None:
+        """As `Ownership.forget_owner`."""
+        if self._owners is not None:
+            self._owners.forget_owner(address)
+
     def _passing(self, owned: OwnedPartition) -> None:
         """The group gives a partition to another process: end its writes. Called in a thread of the ownership."""
         documents = self._documents
@@ -253,6 +261,9 @@ class DocumentsPerformer:
 
     async def content_list(self, request: requests.ListContent) -> answers.ContentListing:
         return await self.reads.listing(request)
+
+    async def content_export(self, request: requests.ExportContent) -> answers.ContentExport:
+        return await self.reads.exported(request)
 
     async def content_get(self, request: requests.HyperStorageContentGet) -> Reply[answers.StoredContent]:
         if request.since is not None or request.revision is not None or request.at is not None:
@@ -292,62 +303,4 @@ class DocumentsPerformer:
         return written
 
     async def batch(self, request: requests.WriteBatch) -> bytes:
-        """Each line is done by itself, those of one document in their order; or all together."""
-        if request.atomic:
-            return await self._atomic(request)
-        documents = await self.opened()
-        outcomes: list[WrittenDocument | HeadwaterError] = []
-        begun: list[asyncio.Future[WrittenDocument | HeadwaterError]] = []
-        for line in request.lines:
-            # A write of a partition that this process has not taken, or of a large body, waits for a thread before it is queued: what
-            # follows it must not overtake it.
-            alone = len(line.content) >= _LARGE or not self._is_taken(documents, line)
-            if alone or len(begun) >= _AT_ONCE:
-                outcomes += await asyncio.gather(*begun)
-                begun = []
-            writing = asyncio.ensure_future(self._line(documents, line))
-            begun.append(writing)
-            if alone:
-                await writing
-        outcomes += await asyncio.gather(*begun)
-        return b"".join(map(self._outcome, outcomes))
-
-    @staticmethod
-    def _is_taken(documents: OpenDocuments, line: requests.BatchLine) -> bool:
-        try:
-            uri = parse_path(line.path).uri
-        except BadPath:
-            return True  # it is refused at once
-        if not documents.partitions:
-            return False
-        number = documents.partition_of(uri)
-        return documents.other(number) is not None or documents.opened(number) is not None
-
-    async def _line(self, documents: OpenDocuments, line: requests.BatchLine) -> WrittenDocument | HeadwaterError:
-        try:
-            return await documents.write(line.draft())
-        except HeadwaterError as error:
-            return error
-
-    async def _atomic(self, request: requests.WriteBatch) -> bytes:
-        drafts = tuple(line.draft() for line in request.lines)
-        if not drafts:
-            raise BadInput("The batch has no writes.", hint="Send a line for each.")
-        other = next((draft.path for draft in drafts if draft.path.uri != drafts[0].path.uri), None)
-        if other is not None:
-            raise BadPath(
-                f"An atomic batch writes to one document or collection, and this one to {drafts[0].path.uri} and {other.uri}.",
-                hint="Send a batch for each, or leave atomic out.",
-            )
-        if any(draft.key for draft in drafts):
-            raise BadInput(
-                "The writes of an atomic batch have no idempotency keys of their own.",
-                hint="Name the batch with the header Idempotency-Key.",
-            )
-        written = await (await self.opened()).write_batch(BatchDraft(uri=drafts[0].path.uri, drafts=drafts, key=request.idempotency or ""))
-        return b"".join(map(self._outcome, written))
-
-    def _outcome(self, outcome: WrittenDocument | HeadwaterError) -> bytes:
-        if isinstance(outcome, HeadwaterError):
-            return encoded(problem_of(outcome, self._ids())) + b"\n"
-        return json.encode(show_written(outcome).value) + b"\n"
+        return await self.batches.batch(request)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+
+import msgspec
 
 from headwater.client.backend import Backend
 from headwater.client.job import Job
-from headwater.core.errors import NotOwner, Unreachable
+from headwater.core.errors import HeadwaterError, NotOwner, Unreachable
+from headwater.wire.line_owners import answered_lines, lines_elsewhere, refused_lines
 from headwater.wire.operation import Operation, R
 
 A = TypeVar("A")
@@ -21,8 +25,9 @@ class ForwardingBackend(Backend):
     """Asks `near` first, and after `NotOwner` the owner at the address in the error.
 
     If the owner does not answer, it has died: then this asks `near` once more, which may own the partition now. Errors are those of the
-    last backend asked; an owner without an address is `NotOwner`. A job that gets `NotOwner` after its start ends with it. `connect` makes
-    the backend for an address.
+    last backend asked; an owner without an address is `NotOwner`. A job that gets `NotOwner` after its start ends with it. Lines that are
+    done by themselves go to their owners by themselves; those of an owner that does not answer are asked of `near` once more. `connect`
+    makes the backend for an address.
     """
 
     def __init__(self, near: Backend, *, connect: Connect) -> None:
@@ -30,7 +35,8 @@ class ForwardingBackend(Backend):
         self._far: dict[str, Backend] = {}
 
     async def ask(self, operation: Operation[R, A], request: R) -> A:
-        return await self._anywhere(lambda backend: backend.ask(operation, request))
+        answer = await self._anywhere(lambda backend: backend.ask(operation, request))
+        return cast("A", await self._by_line(operation, request, cast("bytes", answer))) if operation.by_line else answer
 
     async def start(self, operation: Operation[R, A], request: R) -> Job[A]:
         return await self._anywhere(lambda backend: backend.start(operation, request))
@@ -50,6 +56,9 @@ class ForwardingBackend(Backend):
 
     def performer_here(self, part: str) -> Any | None:
         return self.near.performer_here(part)
+
+    def at(self, address: str) -> Backend:
+        return self._at(address)
 
     async def aclose(self) -> None:
         far, self._far = self._far, {}
@@ -71,6 +80,32 @@ class ForwardingBackend(Backend):
                     raise
                 backend, tried_again = self.near, True
         return await call(backend)
+
+    async def _by_line(self, operation: Operation[Any, Any], request: Any, answer: bytes) -> bytes:
+        """The answer, in which owners have done the lines that were theirs."""
+        answers, dead = answer.splitlines(), set[str]()
+
+        async def asked(address: str, numbers: list[int]) -> None:
+            part = msgspec.structs.replace(request, lines=tuple(request.lines[number] for number in numbers))
+            try:
+                got = answered_lines(await (self.near if address in dead else self._at(address)).ask(operation, part), len(numbers))
+            except Unreachable:
+                if address in dead:
+                    return
+                dead.add(address)
+                await asked(address, numbers)
+                return
+            except HeadwaterError as error:
+                got = refused_lines(error, len(numbers))
+            for number, line in zip(numbers, got, strict=True):
+                answers[number] = line
+
+        for _ in range(_HOPS):
+            elsewhere = {address: numbers for address, numbers in lines_elsewhere(answers).items() if address not in dead}
+            if not elsewhere:
+                break
+            await asyncio.gather(*(asked(address, numbers) for address, numbers in elsewhere.items()))
+        return b"".join(line + b"\n" for line in answers)
 
     def _at(self, address: str) -> Backend:
         if address not in self._far:

@@ -8,6 +8,7 @@ from headwater.client.backend import Backend
 from headwater.client.collection_indexes import sort_items
 from headwater.documents import template_operations as ask
 from headwater.documents import template_requests as requests
+from headwater.documents.index_requests import HyperStorageIndexSortItem
 from headwater.documents.template_requests import ShownTemplate, TemplateNew
 
 
@@ -18,7 +19,14 @@ class IndexTemplates:
         self._backend = backend
 
     async def put(
-        self, index: str, template: str, *, sort: str = "", filter: str | None = None, materialize: bool = False, dry_run: bool = False
+        self,
+        index: str,
+        template: str,
+        *,
+        sort: str | Sequence[HyperStorageIndexSortItem] = "",
+        filter: str | None = None,
+        materialize: bool = False,
+        dry_run: bool = False,
     ) -> ShownTemplate:
         """Give every collection whose path fits this index, those that are there and those that come. In `template` * stands for any
         characters but a slash. The rest as of `collection.indexes.create`. Errors: `AlreadyExists`, `BadFilter`."""

@@ -123,6 +123,13 @@ class Journal:
         `consistency`: "end", everything that was durable when the read began; "mark", the same through a mark in the log; "store", what is
         copied alone. Errors: `BadBounds`; `Conflict` for a journal that is purged while it is read; `UnreadableRecord`.
         """
+        performer = self._performer
+        if performer is not None and limit is None and consistency == "end":
+            short = performer.topics_open.short_read(self.topic, self.id, start, stop)
+            if short is not None:
+                for event in short:
+                    yield event
+                return
         request = requests.ReadEvents(topic=self.topic, id=self.id, start=start, stop=stop, limit=limit, consistency=consistency)
         if self._performer is not None:
             request.check()

@@ -125,6 +125,7 @@ class JournalCare:
             journals=sum(one.journals for one in found.partitions),
             events=sum(one.rows for one in found.partitions),
             snapshots=sum(one.snapshots for one in found.partitions),
+            waiting=sum(one.waiting for one in found.partitions),
         )
 
     async def base(self, request: care.WriteBase) -> care.WrittenBase:
@@ -167,7 +168,8 @@ class JournalCare:
 
         return await self._work(request, decide)
 
-    async def expire(self, request: care.ExpireJournals) -> care.ExpiredJournals:
+    async def expire(self, request: care.ExpireJournals, done: set[int] | None = None) -> care.ExpiredJournals:
+        """`done`: as of `expire_journals`."""
         today = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).date()
 
         opened, loop = await self._topics.find(request.topic), asyncio.get_running_loop()
@@ -177,7 +179,7 @@ class JournalCare:
 
         def purge(log: Log, store: JournalStore, topic: JournalTopic) -> care.ExpiredJournals:
             owned = purge_owned if has_claims(log, topic.name) else None
-            found = expire_journals(log, store, topic, today=today, dry_run=request.dry_run, purge=owned)
+            found = expire_journals(log, store, topic, today=today, dry_run=request.dry_run, purge=owned, done=done)
             shown = [care.ShownExpired(id=one.id, expire_on=one.expire_on, seq_nr=one.seq_nr, purged=one.purged) for one in found]
             return care.ExpiredJournals(topic=topic.name, journals=shown, dry_run=request.dry_run)
 

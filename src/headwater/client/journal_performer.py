@@ -146,7 +146,7 @@ class JournalPerformer:
 
     async def create(self, request: requests.CreateJournals) -> Reply[answers.ShownJournals]:
         if request.dry_run:
-            shown = await self.topics_open.work(lambda topics: show_creation(topics.name(request.topic), topics.list(), request))
+            shown = await self.topics_open.work(lambda topics: show_creation(topics, request))
             return Reply(shown, 200)
         if request.cipher:
             await self.ciphers.check(request.cipher)
@@ -242,6 +242,9 @@ class JournalPerformer:
         """Each line is done by itself; lines of one journal in their order."""
         drafted: list[Drafted] = []
         for line in request.lines:
+            if isinstance(line, HeadwaterError):
+                drafted.append(line)
+                continue
             try:
                 made = draft_of(check_id(line.id), line, self.by)
                 drafted.append((made, self.condition(made, line.expected, line.idempotency_key)))

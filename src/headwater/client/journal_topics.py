@@ -16,6 +16,7 @@ from headwater.core.clock import Clock
 from headwater.core.errors import Closed, Fenced, UnknownTopic
 from headwater.core.settings import Settings
 from headwater.journal.entity_keys import EntityKeys
+from headwater.journal.event import MAX_SEQ_NR, EventRecord
 from headwater.journal.key_address import key_address_of, open_keys
 from headwater.journal.open_topic import OpenTopic
 from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
@@ -134,6 +135,16 @@ class OpenTopics:
             return None
         end = opened.partition(id).warm_end()
         return None if end is None else (opened, end)
+
+    def short_read(self, name: str, id: str, start: int, stop: int | None) -> list[EventRecord] | None:
+        """All events of a short journal, where an event loop may read it and its copy holds everything; None elsewhere, and for what
+        are no numbers."""
+        opened, last = self._open.get(name), MAX_SEQ_NR if stop is None else stop
+        if opened is None or self._clock.monotonic() - self._checked.get(name, 0.0) > _FRESH:
+            return None
+        if type(start) is not int or type(last) is not int or not 1 <= start <= last <= MAX_SEQ_NR:
+            return None
+        return opened.partitions[opened.place(id)].short_read(id, start, last)
 
     def _current(self, log: Log, name: str, opened: OpenTopic, call: Callable[[OpenTopic], T]) -> T:
         now = self._clock.monotonic()

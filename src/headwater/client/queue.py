@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -29,6 +30,7 @@ from headwater.queue.answers import (
     ShownSchedule,
     ShownStatistics,
 )
+from headwater.queue.follow_request import FollowQueue
 from headwater.queue.handling import Backoff, duration_of
 from headwater.queue.json_form import GivenDate, key_bytes, path_key
 from headwater.queue.requests import ClaimBody, FailedRow, checked_name, checked_put_name, checked_token, lease_of
@@ -62,7 +64,7 @@ class Queues:
     async def create(
         self, name: str, settings: QueueSettings | None = None, *, declaration: str | Path | None = None, dry_run: bool = False
     ) -> QueueSummary:
-        """Create a queue, or change the settings of one that is there: those that differ from the usual ones, the others stay.
+        """Create a queue, or change the settings of one that is there: those that are given, the others stay.
 
         Errors: `BadInput`; `Conflict` for a setting that cannot change.
         """
@@ -278,7 +280,7 @@ class OneQueue:
     ) -> QueueWorker:
         """A worker that runs a function for each row: `async with pages.worker(rebuild, concurrency=8) as w: await w.run()`.
 
-        `on_dead`: called with each row that dies while the worker runs, whichever worker had it.
+        `on_dead`: called with each row that dies while the worker runs, whichever worker had it; not with those that died before.
         """
         return QueueWorker(
             self, function, concurrency=concurrency, lease=lease, group=group, grace=grace, drain=drain, retry=retry, on_dead=on_dead,
@@ -317,7 +319,7 @@ class OneQueue:
         return await self._backend.ask(ask.STATISTICS, self._request())
 
     async def show(self) -> QueueSummary:
-        """Its settings."""
+        """Its settings, and the declaration of its columns."""
         return await self._backend.ask(ask.SHOW, self._request())
 
     async def history(self, key: str | bytes) -> Sequence[ShownChange]:
@@ -328,9 +330,11 @@ class OneQueue:
         """The rows that come again, by key: their schedules, and when they run next."""
         return await self._backend.ask(ask.SCHEDULES, self._request())
 
-    async def listen(self) -> AsyncIterator[ShownEvent]:
-        """Rows that become due, rows that die, and how many there are, from now on, for ever. One that does not keep up misses some."""
-        async for event in self._backend.stream(ask.LISTEN, self._request(), lambda event: self._request()):
+    async def listen(self, *, after: int | None = None) -> AsyncIterator[ShownEvent]:
+        """Rows that become due, rows that die, and how many there are, from now on, for ever. `after`: the position of the last event that
+        was seen; rows that died since, and are dead still, come first. `reset`: events were missed, and this is what there is."""
+        follow = partial(FollowQueue, queue=self.name)
+        async for event in self._backend.stream(ask.LISTEN, follow(after=after), lambda event: follow(after=event.position)):
             yield event
 
     # -- changing ---------------------------------------------------------------------------------------------

@@ -17,9 +17,10 @@ from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, HeadwaterError, NotOwner, StaleClaim
 from headwater.core.metrics import Metrics
 from headwater.core.settings import Settings
-from headwater.log.json_form import show_bytes
 from headwater.queue import answers, operations, requests
 from headwater.queue.answer import RecalledAnswer
+from headwater.queue.event_json import show_event
+from headwater.queue.follow_request import FollowQueue
 from headwater.queue.json_form import key_in_path, show_claim, show_date, show_dead, show_row, show_schedule
 from headwater.queue.listing import ends_early
 from headwater.queue.manager import OpenQueue, QueueManager
@@ -30,8 +31,8 @@ from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.requests import QueueRequest
 from headwater.queue.result_form import show_result, told_done
 from headwater.queue.row import BINARY, NewRow
-from headwater.queue.settings_form import show_settings
-from headwater.queue.values import Claimed, HistoryEntry, Put, QueueCounts, QueueEvent
+from headwater.queue.summary import summary_of
+from headwater.queue.values import Claimed, HistoryEntry, Put
 from headwater.wire.operation import Operation, Reply
 
 _audit = logging.getLogger("headwater.audit")
@@ -78,10 +79,10 @@ class QueuePerformer:
             _audit.info("%s: %s %s", who or "this process", operation.id, msgspec.structs.asdict(request))
         return answer
 
-    async def stream(self, operation: Operation[Any, Any], request: QueueRequest) -> AsyncIterator[answers.ShownEvent]:
+    async def stream(self, operation: Operation[Any, Any], request: FollowQueue) -> AsyncIterator[answers.ShownEvent]:
         queue = await self._queue(request)
-        async for event in queue.listen():
-            yield _shown_event(event)
+        async for event in queue.listen(request.last):
+            yield show_event(event)
 
     def serve(self) -> None:
         """Open every queue of the directory in the background."""
@@ -202,15 +203,15 @@ class QueuePerformer:
     # -- queues -----------------------------------------------------------------------------------------------
 
     async def list(self, request: requests.ListQueues) -> Sequence[answers.QueueSummary]:
-        return [_summary(entry) for entry in await (await self._managed()).list()]
+        return [summary_of(entry) for entry in await (await self._managed()).list()]
 
     async def create(self, request: requests.CreateQueue) -> Reply[answers.QueueSummary]:
         manager = await self._managed()
         entry, new = await manager.create(request.queue, request.settings, request.declaration, dry_run=request.dry_run)
-        return Reply(_summary(entry, created=new, dry_run=request.dry_run), 201 if new and not request.dry_run else 200)
+        return Reply(summary_of(entry, created=new, dry_run=request.dry_run), 201 if new and not request.dry_run else 200)
 
     async def show(self, request: QueueRequest) -> answers.QueueSummary:
-        return _summary(await (await self._managed()).entry(request.queue))
+        return summary_of(await (await self._managed()).entry(request.queue))
 
     async def delete(self, request: requests.ChangeQueue) -> answers.QueueDeleted:
         manager = await self._managed()
@@ -360,35 +361,7 @@ def _retried(puts: Sequence[Put]) -> answers.DeadRetried:
     return answers.DeadRetried(count=len(puts), puts=[show_put(put) for put in puts])
 
 
-def _summary(entry: Any, *, created: bool = False, dry_run: bool = False) -> answers.QueueSummary:
-    return answers.QueueSummary(
-        queue=entry.name, region=entry.region, settings=show_settings(entry.settings), created=created, dry_run=dry_run
-    )
-
-
 def _shown_change(entry: HistoryEntry) -> answers.ShownChange:
     return answers.ShownChange(
         sequence=entry.sequence, date=show_date(entry.date) or "", change=entry.change, id=entry.id, detail=entry.detail
-    )
-
-
-def _shown_event(event: QueueEvent) -> answers.ShownEvent:
-    return answers.ShownEvent(
-        kind=event.kind,
-        date=show_date(event.date) or "",
-        id=event.id,
-        key=show_bytes(event.key, "text") if event.key else "",
-        reason=event.reason,
-        count=event.count,
-        counts=None if event.counts is None else _shown_counts(event.counts, event.date),
-    )
-
-
-def _shown_counts(counts: QueueCounts, now: int) -> answers.EventCounts:
-    return answers.EventCounts(
-        rows=answers.RowCounts(**counts.rows._asdict()),
-        rates=answers.EventRates(**counts.rates._asdict()),
-        due_lag_seconds=max(0, now - counts.oldest_due) / 1000 if counts.oldest_due else 0.0,
-        paused=counts.paused,
-        waiting_claims=counts.waiting_claims,
     )

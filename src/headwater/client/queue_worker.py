@@ -153,13 +153,13 @@ class QueueWorker:
             await asyncio.gather(*beside, return_exceptions=True)
 
     async def _put_schedules(self) -> None:
-        """Put the rows of tasks that have schedules, where the function has such. Tries again while the server is away."""
+        """Put the rows of tasks that have schedules, where the function has such. Tries again as claims do."""
         put, pause = getattr(self._function, "put_schedules", None), _AGAIN
         while put is not None and not self._stopping:
             try:
                 await put(self._queue)
                 put = None
-            except Unavailable as error:
+            except (Unavailable, Fenced, NotOwner) as error:
                 if isinstance(error, Closed):
                     raise
                 pause = await self._wait_for_server(error, pause)

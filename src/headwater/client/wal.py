@@ -104,7 +104,8 @@ class WalNamespace:
         """Own a region and recover its state; over HTTP the server does. `create`: make it where it is not there.
 
         `take_over`: also where a living process owns it, whose next write is then `Fenced`. `on_pin`: is called with what pins the log
-        before a clean moves a table because of `pin_limit`, by the thread of the event loop, until the region is closed. Errors:
+        before a clean moves a table because of `pin_limit`, and where more than a segment is held that nothing moves: once for each table
+        that pins it, and again whenever that has doubled. The thread of the event loop calls it, until the region is closed. Errors:
         `RegionNotFound`; `NotOwner`, which names the owner, where that one serves at no address; `MetaLost`, `Damaged`; `Unsupported` for
         `on_pin` over HTTP.
         """
@@ -120,7 +121,7 @@ class WalNamespace:
         request = requests.RegionRequest(namespace=self.namespace, region=region)
         await self._backend.ask(ask.TAKE_OVER if take_over else ask.OPEN, request)
         if on_pin is not None and performer is not None:
-            (await performer.manager(self.namespace)).pins.set(region, on_pin)
+            await (await performer.manager(self.namespace)).tell_pins(region, on_pin)
         return opened
 
     async def take_over(self, region: int) -> OneRegion:
@@ -205,13 +206,13 @@ class OneRegion:
         return await self._backend.ask(ask.TABLES, self._request())
 
     async def events(self, after: int | None = None) -> AsyncIterator[RegionEvent]:
-        """Writes, marks, drops, moves and cleans as they happen, for ever; those behind the offset `after`, or from now on."""
+        """Writes, marks, drops, moves, cleans and pins as they happen, for ever; those behind the offset `after`, or from now on."""
         request = requests.FollowRegion(**self._place(), after=after)
         seen = after
 
         def behind(event: RegionEvent) -> requests.FollowRegion:
             nonlocal seen
-            seen = seen if event.kind == "clean" else event.offset
+            seen = seen if event.kind in ("clean", "pin") else event.offset
             return requests.FollowRegion(namespace=self.namespace, region=self.region, after=seen)
 
         async for event in self._backend.stream(ask.EVENTS, request, behind):

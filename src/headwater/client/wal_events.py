@@ -13,7 +13,7 @@ from headwater.core.errors import OffsetGone, RegionNotFound, UnknownTopic
 from headwater.log import Log
 from headwater.log.epochs import Epochs
 from headwater.log.record import Record
-from headwater.wal.answers import RegionEvent
+from headwater.wal.answers import PinnedLog, RegionEvent
 from headwater.wal.events import event_of
 from headwater.wal.region_list import known_region
 from headwater.wal.region_topics import RegionTopics
@@ -25,10 +25,13 @@ FollowedEvent = tuple[int | None, RegionEvent | None]
 
 
 class RegionFollower:
-    """`cleaned`: gives the event that the next clean sets. Cleans of another process are seen with the next record that comes."""
+    """`cleaned`: gives the event that the next clean sets. Cleans of another process are seen with the next record that comes. `pinned`:
+    what was told last of a table that pins the log, here."""
 
-    def __init__(self, log: LocalLog, topics: RegionTopics, cleaned: Callable[[], asyncio.Event]) -> None:
-        self._log, self._topics, self._cleaned = log, topics, cleaned
+    def __init__(
+        self, log: LocalLog, topics: RegionTopics, cleaned: Callable[[], asyncio.Event], pinned: Callable[[], PinnedLog | None]
+    ) -> None:
+        self._log, self._topics, self._cleaned, self._pinned = log, topics, cleaned, pinned
 
     async def follow(self, last: int | None) -> AsyncGenerator[FollowedEvent]:
         """Events behind the id `last`, or from now on, for ever. Errors: `RegionNotFound`, also once the region is deleted."""
@@ -41,7 +44,7 @@ class RegionFollower:
             raise RegionNotFound(f"Region {self._topics} was deleted.", hint="`headwater wal regions` lists regions.") from None
 
     async def _events(self, last: int | None) -> AsyncGenerator[FollowedEvent]:
-        topic = self._topics.data
+        topic, told = self._topics.data, self._pinned()
         # Before the look at the end: of what comes behind it, no record of a former owner is an event. Embedded records carry no epoch.
         epoch = await self._log.work(lambda log: log.epoch(topic, 0) if last is None and log.engine == "kafka" else 0)
         bounds = await self._log.bounds(topic, 0)
@@ -59,6 +62,9 @@ class RegionFollower:
                 if now > kept:
                     kept = now
                     yield None, RegionEvent(kind="clean", offset=now)
+                if (pinned := self._pinned()) is not None and pinned is not told:
+                    told = pinned
+                    yield None, RegionEvent(kind="pin", offset=pinned.tables[0].offset, table=pinned.table, bytes=pinned.bytes)
                 end = await self._moved(watch, start, cleaned)
                 while start < end:
                     try:

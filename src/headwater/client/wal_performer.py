@@ -138,7 +138,10 @@ class WalPerformer:
         """What happens to a region."""
         never, namespace = asyncio.Event(), request.namespace
         return RegionFollower(
-            self._log, request.topics, lambda: manager.cleaned if (manager := self._managers.known(namespace)) is not None else never
+            self._log,
+            request.topics,
+            lambda: manager.cleaned if (manager := self._managers.known(namespace)) is not None else never,
+            lambda: manager.pins.latest(request.region) if (manager := self._managers.known(namespace)) is not None else None,
         )
 
     async def check(self, request: RegionRequest) -> None:

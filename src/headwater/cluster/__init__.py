@@ -101,6 +101,10 @@ class Ownership(ABC):
     def owner(self, topic: str, partition: int) -> PartitionOwner | None:
         """The living owner; None where there is none."""
 
+    def forget_owner(self, address: str) -> None:  # noqa: B027
+        """Look for the owner anew where the process at this address was remembered as one: it could not be reached, or has said that it is
+        none."""
+
     @abstractmethod
     def close(self) -> None:
         """Release everything. Closing twice is no error."""

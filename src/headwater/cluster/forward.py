@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from headwater.core.clock import Clock
+from headwater.core.clock import Alarm, Clock
 from headwater.core.errors import Busy, Closed, OutcomeUnknown, Unavailable
 from headwater.core.unix_socket import connect_unix, listen_unix
 
@@ -23,6 +23,7 @@ _NUMBER = 8  # bytes of the number, which the length counts
 _PAUSE = 0.02  # seconds between two tries to connect
 _PATIENCE = 15.0  # seconds in which a dead process is replaced
 _LEAVING = 5.0  # seconds in which callers that stop, too, have their last answers
+_LOOK = 1.0  # seconds between two looks for calls that are late
 _MOST = 4096  # calls that wait for a connection
 _logger = logging.getLogger("headwater.cluster")
 Answering = Callable[[bytes], "asyncio.Future[bytes]"]
@@ -88,32 +89,53 @@ class _Frames(asyncio.Protocol, ABC):
 class _Asking(_Frames):
     """The end of the caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self._number = 0
+        self._clock, self._number = clock, 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._due: dict[int, float] = {}  # when a call is late
+        self._alarm: Alarm | None = None
 
-    def ask(self, payload: bytes) -> asyncio.Future[bytes]:
+    def ask(self, payload: bytes, patience: float | None) -> asyncio.Future[bytes]:
         self._number += 1
         future = self._waiting[self._number] = self._loop.create_future()
+        if patience is not None:
+            self._due[self._number] = self._clock.monotonic() + patience
+            if self._alarm is None:  # one alarm looks after all calls: one for each would cost more than the call
+                self._alarm = self._clock.call_later(_LOOK, self._look)
         self.send(self._number, payload)
         return future
 
+    def _look(self) -> None:
+        """Give up the calls that are late: the process hangs, and its connection may stay open for ever."""
+        now = self._clock.monotonic()
+        for number in [number for number, due in self._due.items() if due <= now]:
+            del self._due[number]
+            future = self._waiting.pop(number, None)
+            if future is not None and not future.done():
+                future.set_exception(
+                    _unknown("The process that does this does not answer; it may have been done or not, or be done later.")
+                )
+        self._alarm = self._clock.call_later(_LOOK, self._look) if self._due else None
+
     def came(self, number: int, payload: bytes) -> None:
+        self._due.pop(number, None)
         future = self._waiting.pop(number, None)
         if future is not None and not future.done():  # else its caller has given up
             future.set_result(payload)
 
     def ended(self) -> None:
         waiting, self._waiting = self._waiting, {}
+        self._due.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
         for future in waiting.values():
             if not future.done():
-                future.set_exception(
-                    OutcomeUnknown(
-                        "The process that does this ended before it answered; it may have been done or not.",
-                        hint="Read what is there before sending it again, or send it again with the same idempotency key.",
-                    )
-                )
+                future.set_exception(_unknown("The process that does this ended before it answered; it may have been done or not."))
+
+
+def _unknown(says: str) -> OutcomeUnknown:
+    return OutcomeUnknown(says, hint="Read what is there before sending it again, or send it again with the same idempotency key.")
 
 
 class ForwardClient:
@@ -129,13 +151,22 @@ class ForwardClient:
         self._stashed = 0
         self._closed = False
 
-    async def call(self, payload: bytes) -> bytes:
-        """The answer. Errors: `Unavailable` where nobody listens, `Busy` where too many wait for that, `Closed`: nothing was sent;
-        `OutcomeUnknown` where the process ends before it has answered."""
+    async def call(self, payload: bytes, *, patience: float | None = None, again: bool = False) -> bytes:
+        """The answer. `patience`: seconds that it may take; None: as long as the process lives. `again`: whether it may be made twice, so
+        that it is sent to the successor of a process that ends.
+
+        Errors: `Unavailable` where nobody listens, `Busy` where too many wait for that, `Closed`: nothing was sent; `OutcomeUnknown` where
+        the process ends before it has answered, or does not answer in time.
+        """
         connection = self._connection
         if connection is None or connection.over:
             connection = await self._connected()
-        return await connection.ask(payload)
+        try:
+            return await connection.ask(payload, patience)
+        except OutcomeUnknown:
+            if not again or not connection.over:
+                raise
+        return await (await self._connected()).ask(payload, patience)
 
     async def _connected(self) -> _Asking:
         if self._closed:
@@ -161,7 +192,7 @@ class ForwardClient:
                 if self._closed or self._clock.monotonic() >= until:
                     raise Unavailable("The process that does this is being started.", hint="Ask again in a moment.") from error
             await self._clock.sleep(_PAUSE)
-        _, self._connection = await loop.create_unix_connection(_Asking, sock=sock)
+        _, self._connection = await loop.create_unix_connection(lambda: _Asking(self._clock), sock=sock)
         if self._closed:
             self._connection.close()
         return self._connection

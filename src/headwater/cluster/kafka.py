@@ -32,6 +32,7 @@ Passing = Callable[[OwnedPartition], None]
 _logger = logging.getLogger("headwater.cluster")
 _POLL = 0.1
 _PAUSE = 0.05
+_REMEMBERED = 1.0  # seconds for which the members of the group are remembered, for refusals alone
 _MARK = "headwater"
 
 
@@ -95,6 +96,7 @@ class KafkaOwnership(Ownership):
         self._asking: Counter[str] = Counter()  # the calls of `own` under way
         self._leaving: set[str] = set()  # topics that the group has to take away before this member may want them again
         self._given: set[Place] = set()
+        self._remembered: tuple[float, dict[Place, str]] = 0.0, {}  # until when, and the member that has each partition
         self._owned: dict[Place, KafkaOwned] = {}
         self._closed, self._pid, self._never = False, os.getpid(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"owners-{group}", daemon=True)
@@ -145,7 +147,7 @@ class KafkaOwnership(Ownership):
                 self._check()
                 if place in self._given:
                     return
-            member = self._holder(place)
+            member = self._remembered_holder(place) or self._holder(place)
             if member is not None and member != self._name:
                 refused = not_owner(*place, _owner(member))
                 refused.hint += f" If it has died, try again: the group gives away what it had within {self._session:g} s."
@@ -162,6 +164,11 @@ class KafkaOwnership(Ownership):
         self._log.bounds(topic, partition)
         member = self._holder((topic, partition))
         return None if member is None else _owner(member)
+
+    def forget_owner(self, address: str) -> None:
+        with self._changed:
+            if any(_owner(member).address == address for member in self._remembered[1].values()):
+                self._remembered = 0.0, {}
 
     def renew(self, owned: KafkaOwned) -> Writer:
         """`KafkaOwned.renew`. An owner that took over from a living one is not the group's: only its claim, if it is the newest, counts."""
@@ -245,10 +252,20 @@ class KafkaOwnership(Ownership):
     def _holder(self, place: Place) -> str | None:
         """The client id of the member that has the partition; None while the group has not decided."""
         asked = self._brokers.ask(f"looking at the group {self._group}", self._members.now)
-        for member in asked.members:
-            if any((one.topic, one.partition) == place for one in member.assignment.topic_partitions):
-                return str(member.client_id)
-        return None
+        holders = {
+            (one.topic, one.partition): str(member.client_id) for member in asked.members for one in member.assignment.topic_partitions
+        }
+        with self._changed:
+            self._remembered = self._clock.monotonic() + _REMEMBERED, holders
+        return holders.get(place)
+
+    def _remembered_holder(self, place: Place) -> str | None:
+        """The other member that had the partition a moment ago: a server is asked for what it does not own with every write that it gets,
+        and the brokers must not be. One that is wrong says so, and who asks it forgets it."""
+        with self._changed:
+            until, holders = self._remembered
+            member = holders.get(place)
+            return member if member != self._name and self._clock.monotonic() < until else None
 
     def _run(self) -> None:
         """The only thread that uses the consumer. A rebalance calls `_assigned`, `_revoked` and `_lost` inside `poll`, which raises what
@@ -288,6 +305,7 @@ class KafkaOwnership(Ownership):
         if given:
             consumer.pause(list(given))
         with self._changed:
+            self._remembered = 0.0, {}
             self._given |= {(one.topic, one.partition) for one in given}
             self._changed.notify_all()
 
@@ -306,6 +324,7 @@ class KafkaOwnership(Ownership):
 
     def _take_away(self, places: Sequence[Place], *, pass_on: bool) -> None:
         with self._changed:
+            self._remembered = 0.0, {}
             self._given -= set(places)
             owned = [self._owned.pop(place) for place in places if place in self._owned]
         for one in owned:

@@ -1,7 +1,7 @@
 """Sections of settings that a part brings: one of its name, or one for each thing that users name.
 
     JOURNAL = Section("journal", JournalSettings)            # [journal]
-    QUEUES = NamedSection("queue", QueueSettings)            # [queue.pages], [queue.mail], …
+    QUEUES = NamedSection("queue", EffectiveSettings)            # [queue.pages], [queue.mail], …
 
     JOURNAL.of(settings).round
     QUEUES.of(settings, "pages").lease                       # the defaults where nothing is written for pages

@@ -87,6 +87,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     workers: Annotated[
         int, Note("Processes that share the port. Worker 0 runs pipelines and jobs. Limits apply to each process.", "2", 1, 64)
     ] = 1
+    hang_timeout: Annotated[
+        Duration,
+        Note("After how long without a sign of life one of several workers is killed and replaced; 0ms: never.", '"30s"', 0),
+    ] = Duration(30_000)
     stop_grace: Annotated[Duration, Note("How long a stopping server waits for requests under way.", '"30s"', 0)] = Duration(30_000)
 
 

@@ -80,6 +80,21 @@ class ContentListing(msgspec.Struct, frozen=True):
     next: str | None = None
 
 
+class ExportedContent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A document or an item as it is. `expires`: when it is deleted by itself; none: never."""
+
+    path: str
+    body: msgspec.Raw
+    expires: str | int | None = None
+
+
+class ContentExport(msgspec.Struct, frozen=True):
+    """Documents and items, by document and collection, then by item."""
+
+    items: list[ExportedContent]
+    next: str | None = None
+
+
 class ShownDocumentChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change, as feeds and the history tell it. `body`: of the event, as it was applied; none for a delete."""
 

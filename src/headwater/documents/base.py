@@ -1,10 +1,11 @@
 """Base copies: verified folds of partitions, from which `rebuild` and `verify` begin where the log no longer holds its first records.
 
-`<folder>/<partition>.json` is the note of a base copy, and names the file that holds it, a SQLite file as the store's. One is written
-beside the one before it, and counts once its note is replaced:
+The note of a base copy names the file that holds it, a SQLite file as the store's. Where they are kept, `BaseFiles` says: in a folder of
+this machine (`<partition>.json` is the note), or in the keyspace of a store that several machines share, because the next owner of the
+partition needs them. One is written beside the one before it, and counts once its note is replaced:
 
   1. the log is folded anew into a scratch file, from 0 or from the base copy before it, and compared with the store
-  2. the scratch file is synced, and gets its name; the directory is synced
+  2. the scratch file is kept, durably, under its name
   3. the note is replaced, durably
   4. files that no note names are removed
 
@@ -14,20 +15,17 @@ A death at any step leaves the one before it valid. Files are never changed: who
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Damaged
-from headwater.core.files import Files, explaining, make_dirs, replace
+from headwater.core.files import Files, explaining, make_dirs
 from headwater.core.ids import Ids, random_id
 from headwater.core.mutex import ProcessMutex
+from headwater.documents.base_files import BaseFiles, DocumentBaseNote, FolderBaseFiles, damaged_base
 from headwater.documents.sqlite import SqliteDocumentStores
 from headwater.documents.store import DocumentStore
 from headwater.documents.verify import DocumentVerification, verify_partition
@@ -35,42 +33,30 @@ from headwater.log import Log
 from headwater.log.record import Topic
 
 FOLDER = Path("base") / "documents"
-"""Below the data directory."""
+"""Below the data directory: scratch files, and the base copies of a store that is on this machine."""
 _CHUNK = 1 << 20
 _PATIENCE = 5.0  # seconds that a second one who writes a base copy waits for the first
 
 
-class DocumentBaseNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A base copy. `applied`: every record below it counts. `file`: its name, with its size and digest. `created`: milliseconds."""
-
-    partition: int
-    generation: str
-    applied: int
-    file: str
-    size: int
-    sha256: str
-    created: int
-
-
 class DocumentBases:
-    """The base copies of all partitions, in one folder. Blocking."""
+    """The base copies of all partitions. Blocking."""
 
-    def __init__(self, folder: Path, *, files: Files | None = None, clock: Clock | None = None, ids: Ids = random_id) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        kept: BaseFiles | None = None,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        ids: Ids = random_id,
+    ) -> None:
+        """`folder`: of scratch files, and of the base copies unless they are `kept` elsewhere."""
         self.folder, self._files, self._clock, self._ids = folder, files or Files(), clock or SystemClock(), ids
+        self._kept = kept or FolderBaseFiles(folder, self._files)
 
     def note(self, topic: Topic, partition: int) -> DocumentBaseNote | None:
         """The base copy of a partition of this topic; None: there is none. Errors: `Damaged` for a rotten note."""
-        path = self.folder / f"{partition}.json"
-        try:
-            with explaining(path, reading=True):
-                if not path.exists():
-                    return None
-                note = msgspec.json.decode(path.read_bytes(), type=DocumentBaseNote)
-        except msgspec.MsgspecError as error:
-            raise _damaged(path, str(error)) from error
-        if note.partition != partition or "/" in note.file:
-            raise _damaged(path, f"it is of partition {note.partition}")
-        return note if note.generation == topic.generation else None
+        return self._kept.note(partition, topic.generation)
 
     @contextmanager
     def opened(self, topic: Topic, partition: int) -> Iterator[DocumentStore | None]:
@@ -80,16 +66,22 @@ class DocumentBases:
             yield None
             return
         with tempfile.TemporaryDirectory(prefix="headwater-base-") as made:
-            source, target = self.folder / note.file, Path(made) / f"{partition}.db"
-            with explaining(source, reading=True):
-                if not source.exists():
-                    raise _damaged(source, "it is not there")
-                shutil.copyfile(source, target)
-                found = _digest(target)
-            if found != (note.sha256, note.size):
-                raise _damaged(source, f"its digest is {found[0][:16]}…, not {note.sha256[:16]}…")
+            target = Path(made) / f"{partition}.db"
+            while (says := self._fetched(note, target)) and (newer := self.note(topic, partition)) not in (None, note):
+                assert newer is not None
+                note = newer  # its owner has replaced it meanwhile, and removed the file
+            if says:
+                raise damaged_base(self._kept.where(note.file), says)
             with SqliteDocumentStores(Path(made)) as stores:
                 yield stores.partition(partition, topic.generation)
+
+    def _fetched(self, note: DocumentBaseNote, target: Path) -> str:
+        """Copy the file of a note; what is wrong with it, or nothing."""
+        if not self._kept.fetch(note, target):
+            return "it is not there"
+        with explaining(target, reading=True):
+            found = _digest(target)
+        return "" if found == (note.sha256, note.size) else f"its digest is {found[0][:16]}…, not {note.sha256[:16]}…"
 
     def write(
         self, log: Log, store: DocumentStore, topic: Topic, partition: int, *, stopped: Callable[[], bool] = lambda: False
@@ -133,34 +125,18 @@ class DocumentBases:
                 pass
 
     def _adopt(self, made: Path, topic: Topic, found: DocumentVerification) -> None:
-        partition = found.partition
         with explaining(made):
             sha256, size = _digest(made)
-            name = f"{partition}-{found.applied}-{self._ids()}.db"
-            # 2. its bytes, then its name
-            fd = self._files.open(made, os.O_RDONLY)
-            try:
-                self._files.sync(fd)
-            finally:
-                self._files.close(fd)
-            self._files.rename(made, self.folder / name)
-            self._files.sync_dir(self.folder)
-            note = DocumentBaseNote(
-                partition=partition,
-                generation=topic.generation,
-                applied=found.applied,
-                file=name,
-                size=size,
-                sha256=sha256,
-                created=self._clock.now_ms(),
-            )
-            # 3. from here on it counts
-            replace(self._files, self.folder / f"{partition}.json", msgspec.json.encode(note) + b"\n")
-        # 4. what no note names only takes up space, and the next one tries again
-        for path in self.folder.glob(f"{partition}-*.db"):
-            if path.name != name:
-                with suppress(OSError):
-                    self._files.unlink(path)
+        note = DocumentBaseNote(
+            partition=found.partition,
+            generation=topic.generation,
+            applied=found.applied,
+            file=f"{found.partition}-{found.applied}-{self._ids()}.db",
+            size=size,
+            sha256=sha256,
+            created=self._clock.now_ms(),
+        )
+        self._kept.keep(made, note)  # 2. to 4.
 
 
 def _digest(path: Path) -> tuple[str, int]:
@@ -170,7 +146,3 @@ def _digest(path: Path) -> tuple[str, int]:
             hashed.update(chunk)
             size += len(chunk)
     return hashed.hexdigest(), size
-
-
-def _damaged(path: Path, says: str) -> Damaged:
-    return Damaged(f"The base copy {path} is damaged: {says}.", hint="Restore it from a backup, or keep the store as it is.")

@@ -59,9 +59,20 @@ class VerifiedDocuments(msgspec.Struct, frozen=True, kw_only=True):
     index_rows: int
 
 
+class PartitionElsewhere(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that was left to the process that owns it. `address`: where that serves, or empty; `says`: who it is."""
+
+    partition: int
+    address: str = ""
+    says: str = ""
+
+
 class RebuiltDocuments(msgspec.Struct, frozen=True, kw_only=True):
-    """What was folded anew."""
+    """What was folded anew: so many partitions, of so many records."""
 
     partitions: int
     records: int
     dry_run: bool = False
+    elsewhere: Annotated[
+        list[PartitionElsewhere], described("Partitions that other processes own, and that were left as they are: ask there.")
+    ] = []

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import BadInput, Differs
+from headwater.documents.cassandra_base import CassandraBaseFiles
 from headwater.documents.cassandra_view import STATEMENTS, CassandraDocumentView, CassandraFoldBase, DocumentTables
 from headwater.documents.cassandra_writes import remove_fold, write_documents
 from headwater.documents.digest import digest
@@ -29,6 +30,7 @@ from headwater.store.cassandra.requests import Requests
 from headwater.store.migrations import read_migrations
 
 _TABLES = read_migrations("documents", Path(__file__).with_name("cassandra_tables"), suffix="cql")
+_FEW = 8  # parts of base copies under way at once: some megabytes
 _MARGIN_US = 1_000_000  # more records than one call applies
 
 
@@ -50,6 +52,10 @@ class CassandraDocumentStores(DocumentStores):
             raise BadInput(f"Documents have no partition {number}.", hint="Partitions are numbered from 0.")
         self.keyspace.check_open()
         return CassandraDocumentStore(self._requests, number, generation, clock=self._clock)
+
+    def base_files(self) -> CassandraBaseFiles:
+        few = Requests(self.keyspace, window=_FEW, clock=self._clock)
+        return CassandraBaseFiles(few, self.keyspace.where)
 
     def close(self) -> None:
         self.keyspace.close()
@@ -116,7 +122,7 @@ class CassandraDocumentStore(DocumentStore):
         life, time = stored.life, checkpoint.base + max(found.offset, 0)
         items = CassandraDocumentView(tables, checkpoint.applied).rows_of(uri, [row.item for row in rows])
         tables.requests.write(
-            tables.about("put_index_row", uri, index, life, row.key, row.item, time)
+            tables.index_row(found.definition, uri, life, IndexRow(row.key, row.item, item.body), time)
             for row, item in zip(rows, items, strict=True)
             if item is not None and item.revision <= found.since
         )

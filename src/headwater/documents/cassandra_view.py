@@ -6,7 +6,7 @@ up to which record it counts, so that records laid over the view are not counted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -45,6 +45,11 @@ class DocumentTables:
     def timed(self, name: str, time: int, *values: object) -> Any:
         """A request that names its time first: updates and deletions. `values`: those after the fold."""
         return self.requests.bound(STATEMENTS[name], (time, self.fold, *values))
+
+    def index_row(self, index: IndexDefinition, uri: str, life: int, row: IndexRow, time: int) -> Any:
+        """A request that writes a row of an index, with its copy of the item where the index is materialized."""
+        place = (uri, index.number, life, row.key, row.item)
+        return self.about("put_index_copy", *place, row.body, time) if index.materialize else self.about("put_index_row", *place, time)
 
     def rows(self, name: str, *values: object) -> list[Row]:
         """The rows of a request. `values`: those after the fold."""
@@ -115,6 +120,13 @@ class CassandraDocumentView(DocumentView):
         answers = tables.requests.all(tables.about("row", uri, life, item) for item in items)
         return [document_row(rows[0]) if rows else None for rows in answers]
 
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        life, found = self._life(uri), 0
+        for page in () if life is None or not uri.endswith("~") else self._tables.pages("items_behind", uri, life, ""):
+            found += len(page)
+            check()
+        return found
+
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         life, found, seen = self._life(uri), list[str](), 0
         for page in () if life is None else self._tables.pages("items_behind", uri, life, after):
@@ -133,14 +145,15 @@ class CassandraDocumentView(DocumentView):
         return [indexes[number].definition for number in sorted(indexes)]
 
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
         life = self._life(uri)
         if life is None or (high is not None and low >= high):
             return []
-        name = f"{'last_' if reverse else ''}index_rows{'' if high is None else '_below'}"
+        name = f"{'last_' if reverse else ''}index_{'copies' if copies else 'rows'}{'' if high is None else '_below'}"
         bounds = (low,) if high is None else (low, high)
-        return [IndexRow(*row) for row in self._tables.rows(name, uri, index, life, *bounds, limit)]
+        rows = self._tables.rows(name, uri, index, life, *bounds, limit)
+        return [IndexRow(key, item, body[0] or b"" if body else b"") for key, item, *body in rows]
 
     def changes(self, uri: str, *, after: int = 0, limit: int, reverse: bool = False) -> list[ChangePlace]:
         head = self.head(uri)

@@ -20,6 +20,7 @@ import msgspec
 
 from headwater.documents.cassandra_view import BUCKETS, DocumentTables, bucket
 from headwater.documents.fold import DocumentFold, keys_of_item
+from headwater.documents.store import IndexRow
 
 
 def write_documents(tables: DocumentTables, documents: Sequence[DocumentFold], base: int) -> None:
@@ -64,11 +65,12 @@ def _row_writes(tables: DocumentTables, document: DocumentFold, base: int) -> It
         yield tables.about("change_row", *values, time) if row.created is None else tables.about("put_row", *values, row.created, time)
         if row.expires:
             yield tables.about("put_expiry", row.expires, uri, item, time)
-    for (number, key), (indexed, offset) in document.index_rows.items():
-        if indexed is None:
-            yield tables.timed("delete_index_row", base + offset, uri, number, life, key)
+    for (number, key), indexed in document.index_rows.items():
+        if indexed.item is None:
+            yield tables.timed("delete_index_row", base + indexed.offset, uri, number, life, key)
         else:
-            yield tables.about("put_index_row", uri, number, life, key, indexed, base + offset)
+            made = IndexRow(key, indexed.item, indexed.body)
+            yield tables.index_row(document.indexes[number].definition, uri, life, made, base + indexed.offset)
     for revision, offset, changed in document.places:
         yield tables.about("put_change", uri, revision, offset, changed, base + offset)
     for ended in document.ended:
@@ -80,7 +82,7 @@ def _fill(tables: DocumentTables, document: DocumentFold, number: int, base: int
     uri, life, index = document.uri, document.life, document.indexes[number]
     for page in tables.pages("all_items", uri, life):
         tables.requests.write(
-            tables.about("put_index_row", uri, number, life, key, item, base + max(index.offset, 0))
+            tables.index_row(index.definition, uri, life, IndexRow(key, item, body), base + max(index.offset, 0))
             for item, revision, body in page
             if revision <= index.since
             for _, key in keys_of_item([index.definition], item, body)

@@ -107,7 +107,7 @@ class PlannedCommit:
         if isinstance(request, ReadBatch):
             if request.key and self._repeated(request.uri, request.key, request.digest, call, alone=False):
                 return None
-            return decide_batch(OverlaidView(state), request, moment)
+            return decide_batch(OverlaidView(state), request, moment, most=self._max_record)
         if isinstance(request, ExpiryCall):
             return decide_expiry(state, request.path, moment.now)
         if isinstance(request, RedriveCall):

@@ -67,9 +67,11 @@ def _compared_indexes(wanted: DocumentView, found: DocumentView, head: DocumentH
         for row, other in _paired(all_index_rows(wanted, uri, index.number), all_index_rows(found, uri, index.number), "key"):
             if row != other:
                 item = (row or other).item
-                return count, _one_sided(f"{name}, the row of item {item}", other is None) if row is None or other is None else (
-                    f"{name}: the row of item {row.item} names {other.item}."
-                )
+                if row is None or other is None:
+                    return count, _one_sided(f"{name}, the row of item {item}", other is None)
+                if row.item != other.item:
+                    return count, f"{name}: the row of item {row.item} names {other.item}."
+                return count, f"{name}: the copy of item {item} is {other.body!r:.200}, not {row.body!r:.200}."
             count += 1
     return count, ""
 

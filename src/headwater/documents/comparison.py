@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from headwater.documents.change import ResourceChange
 from headwater.documents.epoch_before import epoch_before
 from headwater.documents.open_documents import OpenDocuments
@@ -12,8 +14,15 @@ from headwater.documents.tail import read_appended
 _MOST_LATER = 10_000  # changes of one document that are looked at for what became of an item
 
 
-def lacking(documents: OpenDocuments, number: int, start: int, end: int) -> int:
-    """How many changes of the offsets [start, end) the store lacks, or has otherwise. Blocking.
+class ComparedChanges(NamedTuple):
+    """How many changes the store lacks, or has otherwise; and the time over which those that were compared have come, in ms."""
+
+    lacking: int = 0
+    span: int = 0
+
+
+def compare_changes(documents: OpenDocuments, number: int, start: int, end: int) -> ComparedChanges:
+    """Compare the changes of the offsets [start, end) with the store. Blocking.
 
     Changes that the store has not applied yet are none of them: hot recovery looks after those. Errors: those of the log and the store.
     """
@@ -21,7 +30,7 @@ def lacking(documents: OpenDocuments, number: int, start: int, end: int) -> int:
     with reads.store.view() as view:
         end = min(end, view.applied())
         if start >= end:
-            return 0
+            return ComparedChanges()
         log, topic = documents.log, documents.topic_name
         epoch = epoch_before(log, topic, number, start)
         records = [appended for slice, _ in replay(log, topic, number, start, end, epoch=epoch) for appended in slice]
@@ -34,7 +43,7 @@ def lacking(documents: OpenDocuments, number: int, start: int, end: int) -> int:
             for change in appended.record.changes:
                 last = newest[appended.record.uri, change.item] == change.revision
                 count += not _has_place(view, appended, change) or (last and not _has_state(documents, view, number, appended, change))
-        return count
+        return ComparedChanges(count, max(0, records[-1].time - records[0].time) if records else 0)
 
 
 def _has_place(view: DocumentView, appended: AppendedRecord, change: ResourceChange) -> bool:

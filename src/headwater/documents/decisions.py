@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from headwater.core.document_errors import DocumentNotFound, NotMatched, ViewModification
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import HeadwaterError, TooLarge
 from headwater.core.ids import Ids
 from headwater.documents.body import ID, body_bytes, check_depth, item_value, state_value, without_nulls
 from headwater.documents.change import EMPTY, ChangeRecord, Idempotency, IndexDefinition, ResourceChange
@@ -84,18 +84,26 @@ def decide(state: DocumentState, read: ReadDraft, moment: Moment) -> Decided:
     return Decided(_record(draft.path.uri, [write], idempotency, draft.source), (write,))
 
 
-def decide_batch(scratch: ScratchState, batch: ReadBatch, moment: Moment) -> Decided:
+def decide_batch(scratch: ScratchState, batch: ReadBatch, moment: Moment, *, most: int) -> Decided:
     """The record of several writes to one document or collection, each with a revision of its own, or none of them.
 
-    `scratch`: the state, which counts each write for the next one, and is of no use afterwards. Errors: that of the first refused write,
-    which its message names.
+    `scratch`: the state, which counts each write for the next one, and is of no use afterwards. `most`: the bytes that a record may have.
+    Errors: that of the first refused write, which its message names; `TooLarge` as soon as the states that the record holds are, so that
+    small patches of a large document, each with a state of its own, do not fill the memory first.
     """
     writes: list[DecidedWrite] = []
+    size = 0
     for number, read in enumerate(batch.drafts, 1):
         try:
             write = _decided(scratch, read, batch.source, moment)
         except HeadwaterError as error:
             raise type(error)(f"Write {number} of the batch: {error.message}", hint=error.hint or "Nothing of the batch counts.") from error
+        size += len(write.change.event) + len(write.change.body)
+        if size > most:
+            raise TooLarge(
+                f"The record of {batch.uri} would have more than {most} bytes from write {number} of {len(batch.drafts)} on.",
+                hint="It holds what each write leaves: write fewer together. Nothing of the batch counts.",
+            )
         writes.append(write)
         scratch.add(AppendedRecord(scratch.applied(), moment.now, _record(batch.uri, [write], None, "")))
     idempotency = Idempotency(batch.key, batch.digest, 200) if batch.key else None

@@ -62,8 +62,8 @@ def all_changes(view: DocumentView, uri: str) -> Iterator[ChangePlace]:
 
 
 def all_index_rows(view: DocumentView, uri: str, index: int) -> Iterator[IndexRow]:
-    """Every row of an index, by key."""
+    """Every row of an index, by key, with its copy of the item where it has one."""
     low = b""
-    while page := view.index_rows(uri, index, low=low, limit=PAGE):
+    while page := view.index_rows(uri, index, low=low, limit=PAGE, copies=True):
         yield from page
         low = page[-1].key + b"\0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headwater.documents.change import IndexDefinition
 from headwater.documents.store import ChangePlace, DocumentHead, DocumentRow, DocumentView, IndexRow
@@ -26,11 +26,14 @@ class EmptyView(DocumentView):
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         return [None] * len(items)
 
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        return 0
+
     def indexes(self, uri: str) -> list[IndexDefinition]:
         return []
 
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
         return []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -59,6 +59,14 @@ class FoldedRow(msgspec.Struct, frozen=True, gc=False):
         return DocumentRow(self.item, self.body, self.revision, created, self.modified, self.expires)
 
 
+class FoldedIndexRow(NamedTuple):
+    """A row of an index as records leave it. `item`: None where it is removed. `body`: of the item, where the index is materialized."""
+
+    item: str | None
+    offset: int
+    body: bytes = b""
+
+
 class FoldBase(ABC):
     """What is stored below a fold."""
 
@@ -85,8 +93,8 @@ class DocumentFold:
         self._kept = _kept(indexes)
         self.rows: dict[str, FoldedRow | None] = {}
         """By item, of the present life; None: removed."""
-        self.index_rows: dict[tuple[int, bytes], tuple[str | None, int]] = {}
-        """Index and key to the item, or None: removed; and the offset."""
+        self.index_rows: dict[tuple[int, bytes], FoldedIndexRow] = {}
+        """By index and key."""
         self.places: list[ChangePlace] = []
         self.ended: list[int] = []
         """Lives that ended."""
@@ -156,7 +164,7 @@ class DocumentFold:
     def _add_row(self, change: ResourceChange, offset: int, time: int) -> None:
         item, rows = change.item, self.rows
         for number, key in change.obsolete.items():
-            self.index_rows[number, key] = (None, offset)
+            self.index_rows[number, key] = FoldedIndexRow(None, offset)
         if change.method == "delete":
             rows[item] = None
             return
@@ -165,8 +173,9 @@ class DocumentFold:
         body = change.state
         rows[item] = FoldedRow(item, body, change.revision, created, time, change.expires, offset)
         if self._kept:
-            for row in keys_of_item(self._kept, item, body):
-                self.index_rows[row] = (item, offset)
+            for number, key in keys_of_item(self._kept, item, body):
+                copy = body if self.indexes[number].definition.materialize else b""
+                self.index_rows[number, key] = FoldedIndexRow(item, offset, copy)
 
     def _end_indexes(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -241,7 +250,11 @@ def folds_of_view(view: DocumentView) -> Iterator[DocumentFold]:
             rows, places, *index_rows = [list(islice(part, PAGE)) for part in parts]
             fold.rows = {row.item: FoldedRow(row.item, row.body, row.revision, row.created, row.modified, row.expires, 0) for row in rows}
             fold.places = places
-            fold.index_rows = {(number, key): (item, 0) for number, page in zip(indexes, index_rows, strict=True) for key, item in page}
+            fold.index_rows = {
+                (number, row.key): FoldedIndexRow(row.item, 0, row.body)
+                for number, page in zip(indexes, index_rows, strict=True)
+                for row in page
+            }
             yield fold
             if max(len(rows), len(places), *map(len, index_rows)) < PAGE:
                 break

@@ -18,6 +18,7 @@ from headwater.core.errors import (
     OffsetGone,
     OutcomeUnknown,
     Unavailable,
+    UnknownPartition,
 )
 from headwater.documents import answers, care_answers, follow_requests
 from headwater.documents.bodies import LINES
@@ -149,8 +150,8 @@ REBUILD = Operation(
     role=Role.OPERATOR,
     patience=None,
     changes=True,
-    says="Make the store anew from the log.",
-    errors=(LogGap, Damaged, NotOwner, Unavailable),
+    says="Make the store anew from the log: the partitions of this server, and those that nobody owns. The answer names the others.",
+    errors=(UnknownPartition, LogGap, Damaged, Unavailable),
 )
 FOLLOWING = (FEED_LINES, FEED, HISTORY, RESTORE, TRANSACTIONS_LIST, TRANSACTION)
 CARE = (STATUS, TRAIL, VERIFY, REBUILD)

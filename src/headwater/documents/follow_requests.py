@@ -127,7 +127,8 @@ class VerifyDocuments(Request, frozen=True, kw_only=True):
 
 
 class RebuildDocuments(Request, frozen=True, kw_only=True):
-    """Why."""
+    """Of which partitions, and why."""
 
+    partitions: Annotated[tuple[int, ...], described("Only these; left out, all of them.")] = ()
     why: Annotated[str, described("The reason, for the audit.")] = ""
     dry_run: DryRun = False

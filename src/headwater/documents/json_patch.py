@@ -19,6 +19,9 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 _MOST_OPERATIONS = 10_000
 _MOST_COPIED = 100_000  # values that all copies of a patch make together: each may double the document
 _MOST_COPIED_TEXT = 64 << 20  # characters of them
+_MOST_MOVED = 100_000_000
+"""Elements of arrays that all insertions and removals of a patch move: some hundredths of a second, in which the partition's other writes
+wait."""
 
 
 class _Misfit(Exception):
@@ -35,7 +38,7 @@ def apply_operations(target: Any, operations: Any) -> Any:
         raise BadInput(f"A JSON Patch is an array of operations, not {kind_of(operations)}.", hint=_EXAMPLE)
     if len(operations) > _MOST_OPERATIONS:
         raise BadInput(f"The patch has {len(operations)} operations.", hint=f"Send at most {_MOST_OPERATIONS}, or replace the document.")
-    document = _Patched(deepcopy(target))
+    document = _Patched(target)
     for number, operation in enumerate(operations):
         verb, path, origin = _checked(number, operation)
         try:
@@ -72,10 +75,12 @@ def _pointer(number: int, text: Any) -> Pointer:
 
 
 class _Patched:
-    """The document while operations change it."""
+    """The document while operations change it. An object or array is copied when it changes first: what is left as it is, is shared with
+    the document of before, and with the patch."""
 
     def __init__(self, root: Any) -> None:
-        self.root, self._copied, self._copied_text = root, 0, 0
+        self.root, self._copied, self._copied_text, self._moved = root, 0, 0, 0
+        self._own: dict[int, Any] = {}  # objects and arrays that were made here
 
     def perform(self, verb: str, path: Pointer, origin: Pointer | None, value: Any) -> None:
         if len(path) > DEEPEST:
@@ -88,11 +93,11 @@ class _Patched:
         elif verb == "replace":
             if path:
                 parent, place = self._place(path)
-                parent[place] = deepcopy(value)
+                parent[place] = value
             else:
-                self.root = deepcopy(value)
+                self.root = value
         elif verb == "add":
-            self._put(path, deepcopy(value))
+            self._put(path, value)
         else:
             assert origin is not None
             self._carry(verb, origin, path)
@@ -123,15 +128,44 @@ class _Patched:
                 raise _Misfit(f"finds no {part!r:.60}")
         return value
 
+    def _own_at(self, path: Sequence[str]) -> Any:
+        """The object or array at a place, to be changed: it and those around it are ours from here on."""
+        value = self.root = self._owned(self.root)
+        for part in path:
+            if type(value) is dict and part in value:
+                place: Any = part
+            elif type(value) is list:
+                place = _index(part, len(value))
+            else:
+                raise _Misfit(f"finds no {part!r:.60}")
+            inner = value[place] = self._owned(value[place])
+            value = inner
+        return value
+
+    def _owned(self, value: Any) -> Any:
+        if id(value) in self._own or type(value) not in (dict, list):
+            return value
+        made = value.copy()
+        self._own[id(made)] = made
+        return made
+
     def _taken(self, path: Pointer) -> Any:
         parent, place = self._place(path)
+        if type(parent) is list:
+            self._move(len(parent) - place)
         return parent.pop(place)
+
+    def _move(self, elements: int) -> None:
+        """Count the elements of an array that an operation moves."""
+        self._moved += elements
+        if self._moved > _MOST_MOVED:
+            raise _Misfit("moves too many elements of arrays: PUT the document, or keep the elements as items of a collection")
 
     def _place(self, path: Pointer) -> tuple[Any, Any]:
         """The object or array of a value that is there, and its name or index."""
         if not path:
             raise _Misfit("would leave nothing: DELETE removes a document")
-        parent, name = self._at(path[:-1]), path[-1]
+        parent, name = self._own_at(path[:-1]), path[-1]
         if type(parent) is dict and name in parent:
             return parent, name
         if type(parent) is list:
@@ -142,11 +176,13 @@ class _Patched:
         if not path:
             self.root = value
             return
-        parent, name = self._at(path[:-1]), path[-1]
+        parent, name = self._own_at(path[:-1]), path[-1]
         if type(parent) is dict:
             parent[name] = value
         elif type(parent) is list:
-            parent.insert(len(parent) if name == "-" else _index(name, len(parent) + 1), value)
+            place = len(parent) if name == "-" else _index(name, len(parent) + 1)
+            self._move(len(parent) - place)
+            parent.insert(place, value)
         else:
             raise _Misfit(f"finds no object or array for {name!r:.60}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headwater.documents.change import IndexDefinition
 from headwater.documents.store import ChangePlace, DocumentHead, DocumentRow, DocumentView, IndexRow
@@ -56,13 +56,16 @@ class _HeadsView(DocumentView):
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         return self._view.rows_of(uri, items)
 
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        return self._view.count(uri, check)
+
     def indexes(self, uri: str) -> list[IndexDefinition]:
         return self._view.indexes(uri)
 
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
-        return self._view.index_rows(uri, index, low=low, high=high, limit=limit, reverse=reverse)
+        return self._view.index_rows(uri, index, low=low, high=high, limit=limit, reverse=reverse, copies=copies)
 
     def changes(self, uri: str, *, after: int = 0, limit: int, reverse: bool = False) -> list[ChangePlace]:
         return self._view.changes(uri, after=after, limit=limit, reverse=reverse)

@@ -64,6 +64,19 @@ CONTENT_LIST = Operation(
     errors=(Damaged, Unavailable),
     commands={"list": ""},
 )
+CONTENT_EXPORT = Operation(
+    part="documents",
+    name="content_export",
+    method="GET",
+    path="/hyper-storage/export",
+    request=requests.ExportContent,
+    answer=answers.ContentExport,
+    role=Role.READER,
+    says="The documents and items of documents and collections whose paths begin so, with their bodies; items of views are left out.",
+    continues="after",
+    errors=(BadPath, Damaged, Unavailable),
+    commands={"export {prefix}": ""},
+)
 CONTENT_GET = Operation(
     part="documents",
     name="content_get",
@@ -155,10 +168,11 @@ BATCH = Operation(
     statuses={200: "A line for each line."},
     content=BATCH_BODY,
     sends=send_batch,
+    by_line=True,
     media=LINES,
     errors=(*_WRITES, CollectionPut, UnfitBody),
 )
-CONTENT = (CONTENT_LIST, CONTENT_GET, CONTENT_PUT, CONTENT_PATCH, CONTENT_POST, CONTENT_DELETE, BATCH)
+CONTENT = (CONTENT_LIST, CONTENT_EXPORT, CONTENT_GET, CONTENT_PUT, CONTENT_PATCH, CONTENT_POST, CONTENT_DELETE, BATCH)
 
 DOCUMENTS = PartDefinition(
     name="documents",
@@ -175,6 +189,7 @@ DOCUMENTS = PartDefinition(
     homed=(*INDEXING, TEMPLATE_PUT, TEMPLATE_DELETE, VIEW_PUT, VIEW_DELETE, SCHEMA_PUT, SCHEMA_DELETE),
     home="headwater.client.document_workers:home",
     hops=True,
+    forgets="headwater.client.documents_performer:forget_owner",
     commands="headwater.cli.doc:group",
     chapter="headwater.server.tour.document_chapter:document_chapter",
     tables={"collection": "headwater.documents.table:collection_table", "feed": "headwater.documents.table:feed_table"},

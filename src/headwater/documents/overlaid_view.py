@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -69,6 +69,18 @@ class OverlaidView(DocumentView):
         found = dict(zip(stored, self._view.rows_of(uri, stored), strict=True)) if stored else {}
         return [self._folded(document, item) if item in document.rows else found.get(item) for item in items]
 
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        document = self._fold.documents.get(uri)
+        if document is None:
+            return self._view.count(uri, check)
+        if not document.is_collection or document.head.deleted:
+            return 0
+        there = sum(row is not None for row in document.rows.values())
+        if not _shows_base(document):
+            return there
+        before = self._view.rows_of(uri, list(document.rows))
+        return self._view.count(uri, check) - sum(row is not None for row in before) + there
+
     def indexes(self, uri: str) -> list[IndexDefinition]:
         document = self._fold.documents.get(uri)
         if document is None:
@@ -76,20 +88,21 @@ class OverlaidView(DocumentView):
         return [_honest(document, number) for number in sorted(document.indexes)]
 
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
         document = self._fold.documents.get(uri)
         if document is None:
-            return self._view.index_rows(uri, index, low=low, high=high, limit=limit, reverse=reverse)
+            return self._view.index_rows(uri, index, low=low, high=high, limit=limit, reverse=reverse, copies=copies)
         changed = {
-            key: item
-            for (number, key), (item, _) in document.index_rows.items()
+            key: folded
+            for (number, key), folded in document.index_rows.items()
             if number == index and low <= key and (high is None or key < high)
         }
         base: list[IndexRow] = []
         if _shows_base(document) and index not in document.dropped:
-            base = self._view.index_rows(uri, index, low=low, high=high, limit=limit + len(changed), reverse=reverse)
-        there = [IndexRow(key, item) for key, item in changed.items() if item is not None]
+            most = limit + len(changed)
+            base = self._view.index_rows(uri, index, low=low, high=high, limit=most, reverse=reverse, copies=copies)
+        there = [IndexRow(key, row.item, row.body if copies else b"") for key, row in changed.items() if row.item is not None]
         unchanged = [row for row in base if row.key not in changed]
         return sorted([*unchanged, *there], reverse=reverse)[:limit]
 

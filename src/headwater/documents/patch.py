@@ -87,6 +87,8 @@ def merge_between(old: Any, new: Any) -> Any:
 
 def same_value(one: Any, other: Any) -> bool:
     """Whether two values of JSON are equal: numbers by value, true is not 1, the order of fields does not count."""
+    if one is other:  # what a patch leaves as it is
+        return True
     if is_number(one) and is_number(other):
         return as_decimal(one) == as_decimal(other)
     if type(one) is not type(other):
@@ -94,7 +96,7 @@ def same_value(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same_value(value, other[name]) for name, value in one.items())
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(same_value, one, other))
+        return len(one) == len(other) and all(left is right or same_value(left, right) for left, right in zip(one, other, strict=True))
     return bool(one == other)
 
 

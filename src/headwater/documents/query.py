@@ -6,7 +6,7 @@ Blocking, for a thread that may read the store; no query takes longer than its l
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,9 +21,9 @@ from headwater.documents.plan import QueryPlan, make_plan, split_key
 from headwater.documents.query_advice import advice, helpful_index
 from headwater.documents.query_budget import QueryBudget, QueryLimits
 from headwater.documents.query_cursor import decode_cursor, encode_cursor
-from headwater.documents.query_page import PageCollector, PlacedRow
+from headwater.documents.query_page import ItemRow, PageCollector, PlacedRow
 from headwater.documents.query_source import ExaminedRow, QuerySource, decode_body
-from headwater.documents.store import DocumentRow, DocumentView
+from headwater.documents.store import DocumentView
 
 _AT_FIRST = 500  # rows of the first batch of a sort in memory
 _FEW = 1000  # rows of an index that are sorted in memory rather than to test every item of the collection
@@ -45,6 +45,8 @@ class QueryExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     index: str | None
     """None: the collection itself."""
+    bodies: Literal["collection", "index"]
+    """Where the items were read. An index that is materialized holds copies."""
     filter: str
     order: str
     rows_read: int
@@ -52,8 +54,9 @@ class QueryExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     rows_failed: int
     """Of the rejected ones: those for which the filter has no value."""
     reads: int
-    skip_max: int
-    skip_left: int
+    skip_max: int | None
+    """None: the rows are not limited, because those that the filter accepts are counted."""
+    skip_left: int | None
     others: dict[str, str]
     """Why not the other indexes."""
     helpful_index: IndexAdvice | None
@@ -63,7 +66,7 @@ class QueryExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class QueryPage(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of a collection, as they are stored. `cursor`: of the next page; empty where nothing follows. `total`: of all pages."""
 
-    rows: list[DocumentRow]
+    rows: list[ItemRow]
     cursor: str
     explanation: QueryExplanation
     total: int | None = None
@@ -88,25 +91,31 @@ class _QueryRun:
         if self._after:
             split_key(self._shape.order, self._after)
         self._budget = QueryBudget(limits, clock, uri=uri, skip_max=skip_max, advice=lambda: advice(self._shape, uri))
+        # A count passes over all rows in any case.
+        self._lifted = query.count and self._filter is not None and query.skip_max is None
+        self._budget.limited = not self._lifted
 
     def page(self) -> QueryPage:
         choice = choose(self._shape, self._view.indexes(self._uri))
         placed, more, plan = self._attempts(choice)
-        examined, rejected, failed, left = self._spent()
+        budget = self._budget
+        examined, rejected, failed, reads = budget.examined, budget.rejected, budget.failed, budget.reads
+        left = max(0, budget.skip_max - budget.skipped)
         total = self._total(choice.fits[0]) if self._query.count else None
         kept = placed[: self._size]
         more = more or len(placed) > self._size
         cursor = self._cursor(kept[-1]) if more and kept else ""
         explanation = QueryExplanation(
             index=None if plan.fit.index is None else plan.fit.index.id,
+            bodies="index" if self._source.copied else "collection",
             filter=_filter_words(plan.fit, self._filter),
             order=_order_words(plan, self._shape),
             rows_read=examined,
             rows_rejected=rejected,
             rows_failed=failed,
-            reads=self._budget.reads,
-            skip_max=self._budget.skip_max,
-            skip_left=left,
+            reads=reads,
+            skip_max=None if self._lifted else budget.skip_max,
+            skip_left=None if self._lifted else left,
             others=_others(choice, plan.fit),
             helpful_index=None if plan.fit.ordered and not rejected else helpful_index(self._shape),
         )
@@ -146,8 +155,10 @@ class _QueryRun:
         budget, ordered = self._budget, plan.fit.ordered
         collector = PageCollector(self._size, ordered=ordered)
         order, group = self._shape.order, plan.group
-        needs_body = self._filter is not None or order[0].names != ID or plan.fit.index is not None
-        source = QuerySource(self._view, plan, budget, first=self._first(plan), needs_body=needs_body)
+        keyed = not ordered or bool(self._after)
+        by_id = order[0].names == ID and plan.fit.index is None
+        needs_body = self._filter is not None or (keyed and not by_id)
+        source = self._source = QuerySource(self._view, plan, budget, first=self._first(plan), needs_body=needs_body)
         for examined in source.rows():
             body = self._accepted(examined)
             if body is not None:
@@ -172,17 +183,16 @@ class _QueryRun:
         return encode_cursor(self._uri, self._query.filter, self._query.sort, key)
 
     def _total(self, fit: SourceFit) -> int:
-        """How many items the filter accepts, on all pages."""
-        plan = make_plan(self._shape, fit)
-        self._budget.begin()
-        source = QuerySource(self._view, plan, self._budget, first=_AT_FIRST, needs_body=self._filter is not None)
-        total = 0
-        for examined in source.rows():
-            total += self._accepted(examined) is not None
-            self._budget.returned = min(total, self._size)
-            if self._budget.spent() and (source.waiting or not source.exhausted):
-                raise self._budget.refuse()
-        return total
+        """How many items the filter accepts, on all pages: limited by the time alone."""
+        budget, page = self._budget, self._source
+        if self._filter is None:
+            return self._view.count(self._uri, budget.check_time)
+        if not self._after and page.exhausted and not page.waiting:
+            return budget.examined - budget.rejected
+        budget.begin()
+        budget.limited = False
+        source = QuerySource(self._view, make_plan(self._shape, fit), budget, first=_AT_FIRST)
+        return sum(self._accepted(examined) is not None for examined in source.rows())
 
     def _accepted(self, examined: ExaminedRow) -> Any:
         """The body of a row that the filter accepts, else None. Counts the row."""
@@ -207,10 +217,6 @@ class _QueryRun:
             return max(_AT_FIRST, self._size + 1)
         rest = self._filter is not None and not plan.fit.narrow
         return (2 * self._size if rest else self._size) + (1 if plan.fit.ordered else 2)
-
-    def _spent(self) -> tuple[int, int, int, int]:
-        budget = self._budget
-        return budget.examined, budget.rejected, budget.failed, max(0, budget.skip_max - budget.skipped)
 
 
 def _filter(text: str) -> Filter | None:

@@ -30,6 +30,8 @@ class QueryBudget:
 
     def __init__(self, limits: QueryLimits, clock: Clock, *, uri: str, skip_max: int, advice: Callable[[], str] = str) -> None:
         """`advice`: says what would help, in a sentence."""
+        self.limited = True
+        """Whether rows and reads are limited; the time always is."""
         self.uri, self.skip_max, self._advice = uri, skip_max, advice
         self._limits, self._clock = limits, clock
         self._deadline = clock.monotonic() + limits.seconds
@@ -50,7 +52,7 @@ class QueryBudget:
 
     def read(self, reads: int = 1) -> None:
         """Count reads of the store before they are made. Errors: `QueryCountLimited`, `QueryTimeout`."""
-        if self.reads + reads > self._limits.max_reads:
+        if self.limited and self.reads + reads > self._limits.max_reads:
             raise self._error(QueryCountLimited, f"would take more than {self._limits.max_reads} reads of the store")
         self.reads += reads
         self.check_time()
@@ -62,7 +64,7 @@ class QueryBudget:
 
     def spent(self) -> bool:
         """Whether no row more may be passed over."""
-        return self.skipped > self.skip_max
+        return self.limited and self.skipped > self.skip_max
 
     def refuse(self) -> SkippedRowsLimited:
         """The error of a query that passed over too many rows."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headwater.documents.store import DocumentRow
+from headwater.documents.store import DocumentRow, IndexRow
 
 _ROOM = 64
+ItemRow = DocumentRow | IndexRow
+"""What has the id and the body of an item: its row, or that of a materialized index."""
 
 
 class PlacedRow(NamedTuple):
     """A row and its key in the query's order."""
 
     key: bytes
-    row: DocumentRow
+    row: ItemRow
 
 
 class PageCollector:

@@ -10,7 +10,8 @@ from headwater.documents.index.keys import index_keys
 from headwater.documents.index.order import id_key
 from headwater.documents.plan import QueryPlan, id_bounds
 from headwater.documents.query_budget import QueryBudget
-from headwater.documents.store import DocumentRow, DocumentView
+from headwater.documents.query_page import ItemRow
+from headwater.documents.store import DocumentView, IndexRow
 from headwater.wire import json
 
 _GROWTH: Final = 4
@@ -20,9 +21,9 @@ _decode = json.decoder(dict[str, Any])
 
 
 class ExaminedRow(NamedTuple):
-    """A row and its body; None where the body is no object, which no query returns."""
+    """A row, of the collection or of an index with its copy; and its body: None where that is no object, which no query returns."""
 
-    row: DocumentRow
+    row: ItemRow
     body: Mapping[str, Any] | None
 
 
@@ -36,6 +37,9 @@ class QuerySource:
         self._ranges = list(plan.ranges if plan.fit.reverse else reversed(plan.ranges))
         self._items = plan.items if plan.fit.index is None else []
         self._bytes = self._count = 0
+        self._seen = set[str]()
+        self.copied = plan.fit.index is not None and plan.fit.index.materialize
+        """All bodies so far were copies in the index."""
         self.exhausted = not plan.ranges
         """Nothing is left behind what was read."""
         self.waiting = 0
@@ -54,7 +58,8 @@ class QuerySource:
     def _next_limit(self) -> int:
         """More than last time; fewer where bodies are large, or where the query may pass over fewer."""
         by_bytes = _MOST_BYTES * max(self._count, 1) // max(self._bytes, 1)
-        by_budget = self._budget.skip_max - self._budget.skipped + self._first
+        budget = self._budget
+        by_budget = budget.skip_max - budget.skipped + self._first if budget.limited else _MOST_ROWS
         return max(1, min(self._limit * _GROWTH, _MOST_ROWS, by_bytes, by_budget))
 
     def _batch(self) -> list[ExaminedRow]:
@@ -87,13 +92,17 @@ class QuerySource:
         assert index is not None
         self._budget.read()
         low, high = self._ranges.pop()
-        places = self._view.index_rows(uri, index.number, low=low, high=high, limit=self._limit, reverse=reverse)
+        copies = index.materialize
+        places = self._view.index_rows(uri, index.number, low=low, high=high, limit=self._limit, reverse=reverse, copies=copies)
         if len(places) == self._limit:
             last = places[-1].key
             self._ranges.append(KeyRange(low, last) if reverse else KeyRange(last + AFTER, high))
         self.exhausted = not self._ranges
         if not places:
             return []
+        if copies and all(place.body for place in places):
+            return self._copies(places)
+        self.copied = False
         self._budget.read()
         keys = index_keys(index)
         found: list[ExaminedRow] = []
@@ -104,8 +113,18 @@ class QuerySource:
                 found.append(ExaminedRow(row, body))
         return found
 
+    def _copies(self, places: list[IndexRow]) -> list[ExaminedRow]:
+        """The items of a materialized index. A store whose answers are not of one moment may hold the rows of an older and a newer body:
+        the first counts."""
+        found = []
+        for place in places:
+            if place.item not in self._seen:
+                self._seen.add(place.item)
+                found.append(ExaminedRow(place, decode_body(place) if self._needs_body else {}))
+        return found
 
-def decode_body(row: DocumentRow) -> Mapping[str, Any] | None:
+
+def decode_body(row: ItemRow) -> Mapping[str, Any] | None:
     """The body of a row; None where it is no object."""
     try:
         return _decode(row.body)

@@ -5,7 +5,8 @@ without a living owner is taken: at once by a process that has just been started
 stand still meanwhile; later only if no change of it is younger than `background_task_timeout`, and not applied.
 
 *Stale*: the changes of the last day, or since the checkpoint where that lies further back, are compared with the store again and again, up
-to those that are younger than `hot_recovery`. A store that lacks one is folded anew. The checkpoint of a partition is the time up to which
+to those that are younger than `hot_recovery`, at most five times as fast as they have come; between two pages of changes it pauses for
+`stale_retry` at most. A store that lacks one is folded anew. The checkpoint of a partition is the time up to which
 everything was compared.
 """
 
@@ -25,7 +26,7 @@ from headwater.core.errors import HeadwaterError, NotOwner
 from headwater.core.files import Files, explaining, make_dirs, replace
 from headwater.core.timers import Timers
 from headwater.documents.calls import RedriveCall
-from headwater.documents.comparison import lacking
+from headwater.documents.comparison import compare_changes
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.named_loop import PartitionLoop
 from headwater.documents.open_documents import OpenDocuments
@@ -33,7 +34,7 @@ from headwater.documents.settings import DocumentSettings
 
 _logger = logging.getLogger("headwater.documents")
 _PAGE = 1000  # records that are compared at once
-_SPEED = 5  # times as fast as they were written, at most: comparing leaves the machine to those who ask
+_SPEED = 5  # times as fast as they have come, at most, changes are compared again: that leaves the machine to those who ask
 
 
 class HotRecovery:
@@ -165,10 +166,12 @@ class StaleRecovery:
         while at < end:
             began = self._clock.monotonic()
             page = min(end, at + _PAGE)
-            missing += await asyncio.to_thread(lacking, self._documents, number, at, page)
+            compared = await asyncio.to_thread(compare_changes, self._documents, number, at, page)
+            missing += compared.lacking
             at = page
-            if at < end:
-                await self._timers.sleep_until(self._clock.now_ms() + round(1000 * _SPEED * (self._clock.monotonic() - began)))
+            pause = compared.span // _SPEED - round(1000 * (self._clock.monotonic() - began))
+            if at < end and pause > 0:
+                await self._timers.sleep_until(self._clock.now_ms() + min(pause, int(self._settings.stale_retry)))
         return missing
 
     async def _fold_anew(self, number: int) -> None:

@@ -155,6 +155,18 @@ class ListContent(Request, frozen=True, kw_only=True):
     limit: Annotated[int, described("The most to answer with.", least=1, most=10_000)] = 1000
 
 
+class ExportContent(Request, frozen=True, kw_only=True):
+    """Which documents and items."""
+
+    prefix: Annotated[str, described("Only those of documents and collections whose path begins so.")] = ""
+    after: Annotated[str, described("Go on behind this path, which an answer has named.")] = ""
+    limit: Annotated[int, described("The most to answer with; fewer come where bodies are large.", least=1, most=10_000)] = 1000
+
+    def check(self) -> None:
+        if self.after:
+            parse_path(self.after)
+
+
 class BatchLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """One write of a batch. `patch`: how the body of a patch is meant; `ttl`: such as 10m; `if_match`, `if_none_match`: as the headers."""
 

@@ -13,7 +13,7 @@ from headwater.core.errors import BadInput, Closed, Differs
 from headwater.core.files import Files
 from headwater.documents.digest import digest
 from headwater.documents.fold import DocumentFold, PartitionFold, folds_of_view, keys_of_item
-from headwater.documents.sqlite_view import STATEMENTS, SqliteDocumentView, SqliteFoldBase, columns_of_head
+from headwater.documents.sqlite_view import STATEMENTS, SqliteDocumentView, SqliteFoldBase, columns_of_head, read_definition
 from headwater.documents.store import (
     AppendedRecord,
     DocumentRow,
@@ -124,9 +124,10 @@ class SqliteDocumentStore(DocumentStore):
             found = None if place is None else transaction.row(STATEMENTS["index"], (place[0], index))
             if place is None or found is None:
                 return
-            (document, life, _), (since, upto) = place, found
+            (document, life, _), (since, upto, definition) = place, found
             check_behind(uri, index, upto, after)
-            transaction.many(STATEMENTS["add_index_row"], [(document, life, index, key, item, since) for key, item in rows])
+            name = "add_index_copy" if read_definition(definition, self._database.path).materialize else "add_index_row"
+            transaction.many(STATEMENTS[name], [(document, life, index, row.key, row.item, since) for row in rows])
             if last > upto:
                 transaction.rows(STATEMENTS["extend_index"], (last, document, index))
             if complete:
@@ -220,6 +221,7 @@ def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers
     put: list[Row] = []
     removed: list[Row] = []
     added: list[Row] = []
+    copied: list[Row] = []
     places: list[Row] = []
     for document in documents:
         columns, number, life = columns_of_head(document.head), numbers.get(document.uri), document.life
@@ -234,11 +236,13 @@ def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers
             else:
                 created, kept = (row.modified, 1) if row.created is None else (row.created, 0)
                 put.append((number, life, item, row.revision, created, row.modified, row.expires, row.body, kept))
-        for (index, key), (indexed, _) in document.index_rows.items():
-            if indexed is None:
+        for (index, key), indexed in document.index_rows.items():
+            if indexed.item is None:
                 removed.append((number, life, index, key))
+            elif indexed.body:
+                copied.append((number, life, index, key, indexed.item, indexed.body))
             else:
-                added.append((number, life, index, key, indexed))
+                added.append((number, life, index, key, indexed.item))
         places.extend([(number, *place) for place in document.places])
     for name, values in (
         ("insert_head", made),
@@ -247,6 +251,7 @@ def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers
         ("put_row", put),
         ("delete_index_row", removed),
         ("put_index_row", added),
+        ("put_index_copy", copied),
         ("put_change", places),
     ):
         if values:
@@ -274,8 +279,11 @@ def _fill(transaction: SqliteStatements, document: DocumentFold, number: int, in
     """Add the rows of items that were there before an index came and have not changed since."""
     stored, item = document.indexes[index], ""
     while rows := transaction.rows(f"{STATEMENTS['unindexed']} {_FILLED}", (number, document.life, item, stored.since)):
-        added = [(number, document.life, *key, item) for item, body in rows for key in keys_of_item([stored.definition], item, body)]
-        transaction.many(STATEMENTS["put_index_row"], added)
+        found = [(key, item, body) for item, body in rows for _, key in keys_of_item([stored.definition], item, body)]
+        if stored.definition.materialize:
+            transaction.many(STATEMENTS["put_index_copy"], [(number, document.life, index, *row) for row in found])
+        else:
+            transaction.many(STATEMENTS["put_index_row"], [(number, document.life, index, key, item) for key, item, _ in found])
         item = rows[-1][0]
 
 

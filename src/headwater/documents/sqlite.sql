@@ -65,6 +65,10 @@ where document = ? and life = ? and item >= ? order by item desc limit;
 select item, body, revision, created, modified, expires from content
 where document = ? and life = ? and item >= ? and item < ? order by item desc limit;
 
+-- The index holds all that this reads.
+-- name: count
+select count(*) from content where document = ? and life = ?;
+
 -- A number of rows stands behind it.
 -- name: cut
 select item from content where document = ? and life = ? and item > ? order by item limit 1 offset;
@@ -97,7 +101,7 @@ on conflict (document, number) do update set definition = excluded.definition, c
 delete from index_def where document = ? and number = ?;
 
 -- name: index
-select since, upto from index_def where document = ? and number = ?;
+select since, upto, definition from index_def where document = ? and number = ?;
 
 -- name: extend_index
 update index_def set upto = ? where document = ? and number = ?;
@@ -108,22 +112,44 @@ update index_def set complete = 1 where document = ? and number = ?;
 -- name: index_rows
 select key, item from index_content where document = ? and life = ? and number = ? and key >= ? order by key limit;
 
+-- name: index_copies
+select key, item, coalesce(body, x'') from index_content where document = ? and life = ? and number = ? and key >= ? order by key limit;
+
 -- name: index_rows_below
 select key, item from index_content where document = ? and life = ? and number = ? and key >= ? and key < ? order by key limit;
+
+-- name: index_copies_below
+select key, item, coalesce(body, x'') from index_content where document = ? and life = ? and number = ? and key >= ? and key < ? order by key limit;
 
 -- name: last_index_rows
 select key, item from index_content where document = ? and life = ? and number = ? and key >= ? order by key desc limit;
 
+-- name: last_index_copies
+select key, item, coalesce(body, x'') from index_content where document = ? and life = ? and number = ? and key >= ? order by key desc limit;
+
 -- name: last_index_rows_below
 select key, item from index_content where document = ? and life = ? and number = ? and key >= ? and key < ? order by key desc limit;
 
+-- name: last_index_copies_below
+select key, item, coalesce(body, x'') from index_content where document = ? and life = ? and number = ? and key >= ? and key < ? order by key desc limit;
+
 -- name: put_index_row
 insert into index_content (document, life, number, key, item) values (?, ?, ?, ?, ?) on conflict do nothing;
+
+-- A row that keeps its key gets the newer body.
+-- name: put_index_copy
+insert into index_content (document, life, number, key, item, body) values (?, ?, ?, ?, ?, ?)
+on conflict do update set body = excluded.body;
 
 -- An item that has changed since the index came has its row already: the one that was asked for may be of its state before.
 -- name: add_index_row
 insert into index_content (document, life, number, key, item)
 select document, life, ?3, ?4, item from content where document = ?1 and life = ?2 and item = ?5 and revision <= ?6
+on conflict do nothing;
+
+-- name: add_index_copy
+insert into index_content (document, life, number, key, item, body)
+select document, life, ?3, ?4, item, body from content where document = ?1 and life = ?2 and item = ?5 and revision <= ?6
 on conflict do nothing;
 
 -- name: delete_index_row

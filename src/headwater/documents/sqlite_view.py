@@ -68,6 +68,10 @@ class SqliteDocumentView(DocumentView):
         rows = {row[0]: DocumentRow(*row) for row in self._snapshot.many(_ITEM, [(*place, item) for item in items])}
         return [rows.get(item) for item in items]
 
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        place = self._place(uri)
+        return 0 if place is None else int(self._snapshot.rows(STATEMENTS["count"], place)[0][0])
+
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         place, found = self._place(uri), list[str]()
         while place is not None and len(found) < limit:
@@ -85,12 +89,12 @@ class SqliteDocumentView(DocumentView):
         return [index.definition for index in indexes_of(self._snapshot.rows(_INDEXES, row[:1]), self._path).values()]
 
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
         place = self._place(uri)
         if place is None:
             return []
-        name = f"{'last_' if reverse else ''}index_rows{'' if high is None else '_below'}"
+        name = f"{'last_' if reverse else ''}index_{'copies' if copies else 'rows'}{'' if high is None else '_below'}"
         values = (*place, index, low) if high is None else (*place, index, low, high)
         return [IndexRow(*row) for row in self._snapshot.rows(f"{STATEMENTS[name]} {limit:d}", values)]
 
@@ -156,10 +160,15 @@ def columns_of_head(head: DocumentHead) -> Row:
 
 def indexes_of(rows: list[Row], path: Path) -> dict[int, StoredIndex]:
     """The indexes of rows of the table index_def. Errors: `Damaged`."""
+    indexes = [StoredIndex(read_definition(definition, path), since, bool(complete)) for definition, since, complete in rows]
+    return {index.definition.number: index for index in indexes}
+
+
+def read_definition(text: object, path: Path) -> IndexDefinition:
+    """The definition of an index, as the table index_def has it. Errors: `Damaged`."""
     try:
-        indexes = [StoredIndex(_definition(definition), since, bool(complete)) for definition, since, complete in rows]
+        return _definition(text)  # type: ignore[arg-type]
     except msgspec.MsgspecError as error:
         raise Damaged(
             f"{path} holds the definition of an index that cannot be read: {error}.", hint="Make it anew with `headwater doc rebuild`."
         ) from error
-    return {index.definition.number: index for index in indexes}

@@ -6,15 +6,18 @@ Two implementations keep one promise: `sqlite` (a file for each partition) and `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import msgspec
 
 from headwater.core.errors import Conflict
 from headwater.documents.change import ChangeRecord, IndexDefinition
+
+if TYPE_CHECKING:
+    from headwater.documents.base_files import BaseFiles
 
 
 class DocumentHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,10 +48,12 @@ class DocumentRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class IndexRow(NamedTuple):
-    """A row of an index: its key, which ends with the item's id, and the id."""
+    """A row of an index: its key, which ends with the item's id, and the id. `body`: of the item, where the index is materialized and the
+    copies were asked for; else empty."""
 
     key: bytes
     item: str
+    body: bytes = b""
 
 
 class ChangePlace(NamedTuple):
@@ -104,6 +109,10 @@ class DocumentView(ABC):
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         """Items by their ids, in the order asked for."""
 
+    @abstractmethod
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        """How many items a collection has. Its bodies are not read. `check`: called now and then where that takes long; it may raise."""
+
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         """The ids of every so manieth item behind an id, at most so many of them: where a collection is cut into shards. The last shard,
         which is shorter, has no id here."""
@@ -126,9 +135,10 @@ class DocumentView(ABC):
 
     @abstractmethod
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
-        """Rows of an index with low <= key < high."""
+        """Rows of an index with low <= key < high. `copies`: with the bodies of the items, which a materialized index holds; a row that a
+        store made before it kept copies has none."""
 
     @abstractmethod
     def changes(self, uri: str, *, after: int = 0, limit: int, reverse: bool = False) -> list[ChangePlace]:
@@ -188,7 +198,8 @@ class DocumentStore(ABC):
         fold: str = "",
     ) -> None:
         """Add rows of items that were there before the index. A row that is there already stays; that of an item which has changed since
-        the index came is passed over, for the change has added its own. `complete`: no row is missing any more.
+        the index came is passed over, for the change has added its own. `complete`: no row is missing any more. A materialized index
+        gets copies of the items as the store has them; those of `rows` are not needed.
 
         `after`, `last`: these are the rows of all items behind one id up to another. `fold`: that of the view in which the items were read.
         Errors: `Conflict` where the store does not have the rows of the items before, or has another fold, for it was folded anew since:
@@ -230,6 +241,10 @@ class DocumentStores(ABC):
     def partition(self, number: int, generation: str) -> DocumentStore:
         """The store of a partition, made where there is none. `generation`: of the topic. The store of another generation raises `Differs`
         from all but `clear`, which makes it an empty one of this generation."""
+
+    def base_files(self) -> BaseFiles | None:
+        """Where base copies are kept so that every owner of a partition finds them; None: on the disk of this machine, as the stores."""
+        return None
 
     @abstractmethod
     def close(self) -> None:

@@ -30,11 +30,12 @@ _PAGE = 500
 
 
 class _Wanted(NamedTuple):
-    """An item of the view as it is to be (None: absent), and the position behind the event that says so."""
+    """An item of the view that shows a state of the source, and the position behind the event that says so. `given`: by a snapshot."""
 
     item: str
-    body: bytes | None
+    state: bytes
     position: str
+    given: bool
 
 
 class _PlacedDraft(NamedTuple):
@@ -134,10 +135,7 @@ class ViewMirror:
                 continue
             id = mirrored_id(self._definition, event)
             if id is not None:
-                body = self._body(id, event.state)
-                wanted.append(_Wanted(id, body, position))
-                if self._seen is not None and event.kind == "snapshot":
-                    (self._seen.discard if body is None else self._seen.add)(id)
+                wanted.append(_Wanted(id, event.state, position, event.kind == "snapshot"))
         await self._put(wanted, portion[-1].position)
 
     async def _turn(self, event: FeedEvent, position: str) -> None:
@@ -165,13 +163,16 @@ class ViewMirror:
             self._unnoted = 0
 
     def _drafts(self, wanted: Sequence[_Wanted]) -> list[_PlacedDraft]:
-        """The writes that make items of the view what they are to be, one after the other."""
+        """The writes that make items of the view what they are to be, one after the other. Blocking: the filter is asked here."""
         ids = list(dict.fromkeys(one.item for one in wanted))
         with self._documents.view(self.uri) as view:
             rows = view.rows_of(self.uri, ids)
         there = {id: None if row is None else row.body for id, row in zip(ids, rows, strict=True)}
         drafts: list[_PlacedDraft] = []
-        for id, body, position in wanted:
+        for id, state, position, given in wanted:
+            body = self._body(id, state)
+            if given and self._seen is not None:
+                (self._seen.discard if body is None else self._seen.add)(id)
             if there[id] != body:
                 drafts.append(_PlacedDraft(self._draft(id, body), position))
                 there[id] = body

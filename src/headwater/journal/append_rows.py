@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.journal.action import Append
+from headwater.core.errors import UnreadableRecord
+from headwater.journal.action import ActionRecord, Append
 from headwater.journal.binary_body import binary_events
 from headwater.journal.change import EventRow
 from headwater.journal.event import Payload, PayloadKind
 from headwater.journal.json_body import decode_json_body, payload_of
 from headwater.journal.metadata import EMPTY_COLUMN, metadata_column, payload_metadata_of
-from headwater.journal.unreadable import unreadable
+from headwater.journal.unreadable import at_offset, unreadable
+from headwater.journal.wire import read_record
+from headwater.log.record import Record
 
 _JSON, _UNSET = PayloadKind.JSON, msgspec.UNSET  # looked up once: for every event
 
@@ -44,3 +47,22 @@ def append_rows(
         )
         for event in form.events
     ], expire_after  # fmt: skip
+
+
+def event_rows(record: Record, partition: int) -> list[EventRow]:
+    """The events of an Append's record, by number. Errors: `UnreadableRecord`."""
+    return rows_of(read_record(record), partition)
+
+
+def rows_of(append: ActionRecord | None, partition: int) -> list[EventRow]:
+    """The events of an Append, by number. Errors: `UnreadableRecord`."""
+    if append is None or append.value is None:
+        return []
+    assert isinstance(append.action, Append)
+    try:
+        rows, _ = append_rows(append.action, append.value, partition, append.offset, append.timestamp, append.headers)
+    except UnreadableRecord as error:
+        raise at_offset(error, append.offset) from error
+    if len(rows) > 1:
+        rows.sort(key=lambda row: row.seq_nr)
+    return rows

@@ -1,12 +1,13 @@
 """The head cache of a partition: what the log says about its journals behind the store's pointer.
 
 It reads keys and headers of records once, in the order of the log, and keeps for each journal its actions as numbers, and the newest
-records within a bound of bytes. What it does not hold, because it has forgotten it or not read it yet, its user scans the log for.
+Appends within a bound of bytes. What it does not hold, because it has forgotten it or not read it yet, its user scans the log for.
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,7 @@ from headwater.log.record import Record
 
 Decode = Callable[[Record], ActionRecord | None]
 _PRUNED = 256  # actions of one journal after which those that are copied are forgotten
+_FEW = 20  # Appends of a tail that is read at once
 _OVERHEAD = 400  # bytes that a kept record takes beside its value
 
 
@@ -78,7 +80,7 @@ class HeadCache:
         self._mutex = threading.Lock()
         # A dict from whose front much was taken is slow to look at from the front: these are not.
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()  # the journal with the newest action last
-        self._records: OrderedDict[int, Record] = OrderedDict()  # by offset, ascending
+        self._records: OrderedDict[int, ActionRecord] = OrderedDict()  # Appends by offset, ascending
         self._bytes = self._actions = 0
         self._since, self.end = start, start
         self._index = OffsetIndex(start, most=self._limits.offsets)
@@ -140,7 +142,7 @@ class HeadCache:
             entry.since, entry.actions = self._since, entry.actions.between(self._since, offset + 1)
             self._actions += len(entry.actions)
         if decoded.value is not None:
-            self._records[offset] = record
+            self._records[offset] = decoded
             self._bytes += len(decoded.value) + _OVERHEAD
 
     def _entry(self, key: bytes, decoded: ActionRecord | None = None) -> _Entry:
@@ -227,6 +229,21 @@ class HeadCache:
                 return None
             return self._index.find(key, start, end)
 
-    def record(self, offset: int) -> Record | None:
-        """A record that is kept."""
+    def append(self, offset: int) -> ActionRecord | None:
+        """The Append at an offset, where it is kept."""
         return self._records.get(offset)
+
+    def short_tail(self, key: bytes, start: int, end: int) -> list[ActionRecord] | None:
+        """The actions of a journal in [start, end), where this cache ends there and keeps them all, a few Appends; None elsewhere."""
+        with self._mutex:
+            entry = self._entries.get(key)
+            if self.end != end or (self._since if entry is None else entry.since) > start:
+                return None
+            if entry is None:
+                return []
+            offsets, records = entry.actions.offsets, self._records
+            at = bisect_left(offsets, start)
+            if len(offsets) - at > _FEW:
+                return None
+            found = [records.get(offset) for offset in offsets[at:]]  # what is no Append is not kept
+        return None if None in found else found  # type: ignore[return-value]

@@ -61,7 +61,8 @@ class RetryRecord(DeadPlace, frozen=True, kw_only=True):
 
 
 class VerifiedCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """The copy of a topic is what its log says. `records`: how many were folded. `engine`: where, `here` or on `spark`."""
+    """The copy of a topic is what its log says. `records`: how many were folded; 0: nothing is copied. `waiting`: those of the log
+    that are not copied. `engine`: where they were folded, `here` or on `spark`."""
 
     topic: str
     engine: str
@@ -70,6 +71,7 @@ class VerifiedCopy(msgspec.Struct, frozen=True, kw_only=True):
     journals: Count
     events: Count
     snapshots: Count = 0
+    waiting: Count = 0
 
 
 class RebuiltCopy(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from headwater.journal.cassandra_rows import BEFORE, StoredHead, before_of, head
 from headwater.journal.cassandra_view import HEAD_SEGMENTS, CassandraTables
 from headwater.journal.change import EventRow, JournalChange, PartitionChange
 from headwater.journal.head import Head
+from headwater.journal.row_times import Taken, apart
 from headwater.journal.segment_jumps import Jumps, jumps_after, segments_between
 from headwater.journal.store import head_segment, segment_of
 from headwater.journal.tally import CopyTally
@@ -61,7 +62,7 @@ class CassandraChanges:
             for update, raw in purged
             if update.head is None
         )
-        write(request for update in self._first_rows(updates) for request in self.row_batches(update, base))
+        write(request for update in self._apart(updates) for request in self.row_batches(update, base))
         write(
             self.head_write(update, stored.get(update.id), jumps[update.id], pointer, base + folds[update.id].offset)
             for update in updates
@@ -91,28 +92,26 @@ class CassandraChanges:
         for segment in segments_between(first, last, raw.jumps):
             yield self._tables.bound("delete_segment", time, id, self._topic, segment)
 
-    def _first_rows(self, updates: list[JournalUpdate]) -> Iterator[JournalUpdate]:
-        """Updates without the rows whose number and millisecond another row has: they share its key and would overwrite it.
+    def _apart(self, updates: list[JournalUpdate]) -> Iterator[JournalUpdate]:
+        """Updates whose rows have keys of their own: others of their number and millisecond would overwrite them.
 
         Only numbers that are not above the stored ones can meet a stored row, so only those are looked for.
         """
         for update in updates:
             if not update.rows or update.head is None:
                 continue
-            taken: dict[tuple[int, int], tuple[int, int]] = {}
+            taken: Taken = {}
             stored = update.stored
             if stored is not None and not update.purges:
                 below = sorted(row.seq_nr for row in update.rows if row.seq_nr <= stored.last)
                 taken = self._taken(update.id, update.head, below) if below else {}
             rows: list[EventRow] = []
-            for row in update.rows:
-                place = (row.partition, row.offset)
-                first = taken.setdefault((row.seq_nr, row.timestamp), place)
-                if first == place and not (rows and (rows[-1].seq_nr, rows[-1].offset) == (row.seq_nr, row.offset)):
+            for row in apart(update.rows, taken):
+                if not (rows and (rows[-1].seq_nr, rows[-1].offset) == (row.seq_nr, row.offset)):
                     rows.append(row)
             yield msgspec.structs.replace(update, rows=tuple(rows))
 
-    def _taken(self, id: str, head: Head, below: list[int]) -> dict[tuple[int, int], tuple[int, int]]:
+    def _taken(self, id: str, head: Head, below: list[int]) -> Taken:
         """The keys of stored rows with these numbers, and the partition and offset that they are of."""
         tables = self._tables
         segments = sorted({segment_of(number, head.segment_size) for number in below})

@@ -32,6 +32,7 @@ from headwater.journal.cassandra_view import CassandraPartitionView, CassandraTa
 from headwater.journal.change import PartitionChange, Pointer
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.places import moved_here
+from headwater.journal.row_times import Taken, apart
 from headwater.journal.segment_jumps import Jumps, jumps_after
 from headwater.journal.snapshot_fold import SnapshotsChange
 from headwater.journal.store import PartitionStore, PartitionView
@@ -177,16 +178,10 @@ class CassandraPartitionStore(PartitionStore):
         while page := base.heads(after, 100):
             for id, head in page:
                 head, changes = msgspec.structs.replace(head, segment_size=self._segment_size), newer if id in moved else plain
-                jumps, last, times = _no_jumps, head.deleted, set[int]()
+                jumps, last, taken = _no_jumps, head.deleted, Taken()
                 for rows in base.rows(id, msgspec.structs.replace(head, seq_nr=MAX_SEQ_NR), 1):
-                    kept, number = [], last
-                    for row in rows:  # of one number and millisecond the first, as changes leave them
-                        times = times if row.seq_nr == number else set()
-                        number = row.seq_nr
-                        if row.timestamp not in times:
-                            times.add(row.timestamp)
-                            kept.append(row)
-                    update = JournalUpdate(id, None, head, tuple(kept))
+                    taken = {key: place for key, place in taken.items() if key[0] == rows[0].seq_nr}  # of the number that the page cuts
+                    update = JournalUpdate(id, None, head, tuple(apart(rows, taken)))
                     write(changes.row_batches(update, note.base))
                     jumps, last = jumps_after(jumps, head.segment_size, last, [row.seq_nr for row in rows]), rows[-1].seq_nr
                 jumps = jumps_after(jumps, head.segment_size, last, [head.seq_nr])

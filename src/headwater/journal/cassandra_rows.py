@@ -14,6 +14,7 @@ from headwater.core.errors import Conflict, Damaged
 from headwater.journal.change import EventRow
 from headwater.journal.event import KIND_NAMES, Payload, PayloadKind
 from headwater.journal.head import Head
+from headwater.journal.row_times import own_time
 from headwater.journal.segment_jumps import Jumps
 from headwater.journal.store import segment_of
 from headwater.store import Row
@@ -183,9 +184,12 @@ def row_values(topic: str, id: str, head: Head, row: EventRow, base: int) -> Seq
 
 
 def event_row(columns: Row) -> EventRow:
-    """An event from the columns of the statement `rows`. Errors: `Damaged` for a type of payload that nobody writes."""
+    """An event from the columns of the statement `rows`, without our headers. Errors: `Damaged` for an unknown type of payload."""
     seq_nr, timestamp, partition, offset, origin, version, record_id, tags, metadata, kind, text, binary, headers = columns
     payload = None if kind is None else payload_of_columns(kind, text, binary, f"The event {seq_nr}")
+    users: tuple[tuple[str, str], ...] = ()
+    if headers:
+        timestamp, users = own_time(timestamp, headers)
     return EventRow(
         seq_nr,
         timestamp,
@@ -197,7 +201,7 @@ def event_row(columns: Row) -> EventRow:
         tuple(tags) if tags else (),
         metadata or "{}",
         payload,
-        tuple(headers.items()) if headers else (),
+        users,
     )
 
 

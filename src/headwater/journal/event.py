@@ -86,8 +86,9 @@ class NumberedEvent(msgspec.Struct, frozen=True, gc=False):
     tags: tuple[str, ...] = ()
 
 
-class EventRecord(msgspec.Struct, frozen=True):
-    """An event as a read returns it, with what it shares with the other events of its Append.
+class EventRecord(msgspec.Struct, frozen=True, gc=False):
+    """An event as a read returns it, with what it shares with the other events of its Append. The garbage collector passes it over: events
+    refer to nothing that refers to them.
 
     `headers`: the user's. `metadata`: the user's, of the payload; `header_metadata`: of the header. `position`: where `follow` goes on.
     """

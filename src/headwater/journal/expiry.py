@@ -52,13 +52,20 @@ journals with a record at or behind that offset. Errors: `BadBounds` where too m
 
 
 def expire_journals(
-    log: Log, store: JournalStore, topic: JournalTopic, *, today: date, dry_run: bool = False, purge: PurgeAppender | None = None
+    log: Log,
+    store: JournalStore,
+    topic: JournalTopic,
+    *,
+    today: date,
+    dry_run: bool = False,
+    purge: PurgeAppender | None = None,
+    done: set[int] | None = None,
 ) -> list[ExpiredJournal]:
     """Purge the journals of a topic that have expired by `today`; return them, by partition and id.
 
     `purge`: for a Kafka topic with an owner, which alone may append; without it such a partition is `NotOwner`. The other partitions are
-    done before that is raised. On a Kafka topic with other
-    writers no guard is possible: a record that comes in the moment of the Purge is purged with the rest. Errors: `UnreadableRecord` where
+    done before that is raised. `done`: partitions that are left out; those that are done come in. On a Kafka topic with other writers no
+    guard is possible: a record that comes in the moment of the Purge is purged with the rest. Errors: `UnreadableRecord` where
     the tail cannot be read; those of the log and the store.
     """
     control = ControlLog(log, topic.name)
@@ -66,25 +73,31 @@ def expire_journals(
     found: list[ExpiredJournal] = []
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
     others: NotOwner | None = None
-    for partition in range(topic.partitions):
+    finished = set[int]() if done is None else done
+    before = set(finished)
+    for partition in sorted(set(range(topic.partitions)) - finished):
         looked = _ExpiringPartition(log, topic, partition, control.partition(topic.generation, partition).quarantined)
         looked.gather(store, today, counts)
         try:
-            due, done = looked.purge(today, None if dry_run else purge or looked.append)
+            due, purged = looked.purge(today, None if dry_run else purge or looked.append)
         except NotOwner as error:
             others = others or error
             continue
-        found += _shown(topic, partition, due, done, today)
+        finished.add(partition)
+        found += _shown(topic, partition, due, purged, today)
     if len(counts) > 1:
         grown = GrownExpiry(log, store, topic, counts, expired=lambda head: has_expired(head, today))
         for place, ids in grown.candidates().items():
+            if place in before:
+                continue
             here = _ExpiringPartition(log, topic, place, ())
             try:
-                due, done = grown.purge(place, ids, None if dry_run else purge or here.append)
+                due, purged = grown.purge(place, ids, None if dry_run else purge or here.append)
             except NotOwner as error:
                 others = others or error
+                finished.discard(place)
                 continue
-            found += _shown(topic, place, due, done, today)
+            found += _shown(topic, place, due, purged, today)
         found.sort(key=lambda one: (one.partition, one.id))
     if others is not None:
         raise others

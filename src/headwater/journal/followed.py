@@ -8,10 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from headwater.core.errors import BadBounds, Conflict, Differs, HeadwaterError, OffsetGone, UnreadableRecord
+from headwater.journal.append_rows import event_rows
 from headwater.journal.change import EventRow
 from headwater.journal.claims import epochs_from
 from headwater.journal.names import key_of
-from headwater.journal.partition import AGAIN, event_rows
+from headwater.journal.partition import AGAIN
 from headwater.journal.position import FollowPlace
 from headwater.journal.replication_task import gap
 from headwater.journal.store import PartitionStore, PartitionView

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from headwater.core.errors import Closed, Conflict, Differs, LogGap, OffsetGone, Unavailable, UnreadableRecord
-from headwater.journal.action import Append
+from headwater.journal.action import ActionRecord
 from headwater.journal.actions import TailActions
-from headwater.journal.append_rows import append_rows
 from headwater.journal.cache import CacheLimits, HeadCache
-from headwater.journal.change import EventRow, Pointer
+from headwater.journal.change import Pointer
 from headwater.journal.claims import epochs_from, has_claims
+from headwater.journal.event import EventRecord
 from headwater.journal.event_bodies import expire_after_of
 from headwater.journal.head import EMPTY, Expiry, Head, HeadFold, applied
 from headwater.journal.merge import DuplicateCount
 from headwater.journal.names import key_of
 from headwater.journal.quarantined import QuarantinedRecords
 from headwater.journal.settings import JournalSettings
+from headwater.journal.short_read import add_tail, highest
 from headwater.journal.store import JournalStore, PartitionStore, PartitionView
 from headwater.journal.store_reach import StoreReach
 from headwater.journal.unreadable import at_offset, unreadable
+from headwater.journal.view_block import ViewBlock
 from headwater.journal.wire import read_record
 from headwater.log import Log
 from headwater.log.layout import decode_headers
@@ -80,7 +81,7 @@ class JournalPartition:
         self._copy: PartitionStore | None = None
         self._cache: HeadCache | None = None
         self.quarantined = QuarantinedRecords(log, topic.name, topic.generation, number)
-        self._copied: int | None = None  # the end of what the store was seen to hold, by a read that needed no cache
+        self._copied: int | None = None  # the end of what the store was seen to hold
         self.duplicates = DuplicateCount()
 
     # -- the log ----------------------------------------------------------------------------------------------
@@ -99,16 +100,21 @@ class JournalPartition:
 
     def records(self, offsets: Sequence[int]) -> list[Record]:
         """The records at these offsets. Errors: `OffsetGone` where one is not there any more."""
-        cache = self._cache
-        found = [None if cache is None else cache.record(offset) for offset in offsets]
-        missing = [index for index, record in enumerate(found) if record is None]
-        if missing:
-            read = self.log.read_at(self.topic.name, self.number, [offsets[index] for index in missing])
-            for index, record in zip(missing, read, strict=True):
-                found[index] = record
+        found = self.log.read_at(self.topic.name, self.number, offsets)
         if None in found:
             raise OffsetGone(f"{self.topic.name}/{self.number} no longer holds offset {offsets[found.index(None)]}.", hint="Read again.")
         return [record for record in found if record is not None]
+
+    def appends(self, offsets: Sequence[int]) -> list[ActionRecord | None]:
+        """The Appends at these offsets; None for a record that is none. Errors: `OffsetGone`; `UnreadableRecord`."""
+        cache = self._cache
+        found = [None if cache is None else cache.append(offset) for offset in offsets]
+        missing = [index for index, record in enumerate(found) if record is None]
+        if missing:
+            for index, record in zip(missing, self.records([offsets[index] for index in missing]), strict=True):
+                action = read_record(record)
+                found[index] = action if action is not None and action.value is not None else None
+        return found
 
     # -- the store --------------------------------------------------------------------------------------------
 
@@ -124,7 +130,7 @@ class JournalPartition:
         if log_instead and self.reach.away() and self.bounds().start == 0:
             return LOG_ALONE
         copy = self.copy()
-        return nullcontext() if copy is None else _ViewBlock(self, copy.view())
+        return nullcontext() if copy is None else ViewBlock(copy.view(), whole=lambda: self.bounds().start == 0)
 
     def viewed(self, call: Callable[[PartitionView | None], T], *, log_instead: bool = False) -> T:
         """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer.
@@ -174,6 +180,32 @@ class JournalPartition:
         end = self.log.known_end(self.topic.name, self.number)
         return end if end is not None and end - known <= _NEAR else None
 
+    def short_read(self, id: str, start: int, stop: int) -> list[EventRecord] | None:
+        """All events of a journal from `start` to `stop`, where an event loop may read them with one statement and from memory: the copy is
+        a file of this machine that has its first ones, and what it lacks are a few Appends that the cache keeps. None elsewhere."""
+        copy, known = self._copy if self.quick else None, self._copied
+        end = None if copy is None else self.log.known_end(self.topic.name, self.number)
+        if copy is None or end is None or known is None or end < known:
+            return None
+        cache = self._cache
+        if end == known:
+            events = copy.short_read(id, start, stop, known - 1)
+            if cache is not None and events is not None:
+                cache.counts.ahead += 1
+            return events
+        if cache is None or end - cache.end > _NEAR:
+            return None
+        if cache.end < end:
+            self._cached(Pointer(known - 1), end)
+        appends = cache.short_tail(key_of(id), known, end)
+        if appends is None:
+            return None
+        events = copy.short_read(id, start, stop, known - 1, above=highest(appends))
+        if events and appends and not add_tail(events, appends, stop, self.number):
+            return None
+        cache.counts.hit += events is not None
+        return events
+
     # -- both -------------------------------------------------------------------------------------------------
 
     def last_number(self, id: str, end: int) -> int:
@@ -188,6 +220,7 @@ class JournalPartition:
     def join(self, view: PartitionView | None, id: str, end: int | None) -> Joined:
         """`joined`, over an open view. Errors: also `OffsetGone` and `Conflict`, where a newer view is needed."""
         pointer, stored = (NOTHING_COPIED, None) if view is None else (view.pointer, view.head(id))
+        self._copied = pointer.offset + 1
         if end is not None:
             end = max(end, pointer.begun)  # an unfinished change may have removed what records up to there delete
         if end is None or pointer.offset + 1 >= end:
@@ -195,7 +228,6 @@ class JournalPartition:
                 self.check_end(pointer)
             if end is not None and self._cache is not None:
                 self._cache.counts.ahead += 1
-            self._copied = pointer.offset + 1
             return Joined(stored, stored, EMPTY, _NO_ACTIONS, pointer)
         actions = self._actions(key_of(id), pointer, end).without(self.quarantined.offsets())
         if actions.unreadable() is not None:
@@ -218,8 +250,7 @@ class JournalPartition:
         newest = joined.actions.newest_append()
         if newest is None or joined.fold.first is None:
             return joined.fold
-        first, last = self.records([joined.fold.first.offset, newest])
-        action, started = read_record(last), read_record(first)
+        started, action = self.appends([joined.fold.first.offset, newest])
         if action is None or started is None or action.value is None:
             return joined.fold
         expiry = Expiry(expire_after_of(action.action.payload_type, action.value), action.timestamp)  # type: ignore[union-attr]
@@ -319,7 +350,8 @@ class JournalPartition:
 
     def _scanned(self, key: bytes, start: int, end: int, epoch: int) -> TailActions:
         """The actions of a journal in [start, end), found in the log."""
-        return self.scan_actions([key], start, end, epoch).get(key) or TailActions()
+        found = self.scan_actions([key], start, end, epoch).get(key)
+        return TailActions() if found is None else found
 
     def scan_actions(self, keys: Collection[bytes], start: int, end: int, epoch: int) -> dict[bytes, TailActions]:
         """The actions in [start, end) of journals, by their keys, found in the log in one go. `epoch`: of the partition at `start`."""
@@ -357,43 +389,3 @@ class JournalPartition:
     def cache(self) -> HeadCache | None:
         """The head cache; None before the first read."""
         return self._cache
-
-
-class _ViewBlock(AbstractContextManager[PartitionView | None]):
-    """A view of a store's copy; None where the copy is of another topic of this name and this one's log holds everything. A class and not a
-    generator: every read opens one."""
-
-    __slots__ = ("_partition", "_view")
-
-    def __init__(self, partition: JournalPartition, view: AbstractContextManager[PartitionView]) -> None:
-        self._partition = partition
-        self._view: AbstractContextManager[PartitionView] | None = view
-
-    def __enter__(self) -> PartitionView | None:
-        assert self._view is not None
-        try:
-            return self._view.__enter__()
-        except Differs:
-            if self._partition.bounds().start > 0:
-                raise
-            self._view = None
-            return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._view is not None:
-            self._view.__exit__(kind, error, trace)
-
-
-def event_rows(record: Record, partition: int) -> list[EventRow]:
-    """The events of an Append's record, by number. Errors: `UnreadableRecord`."""
-    found = read_record(record)
-    if found is None or found.value is None:
-        return []
-    assert isinstance(found.action, Append)
-    try:
-        rows, _ = append_rows(found.action, found.value, partition, found.offset, found.timestamp, found.headers)
-    except UnreadableRecord as error:
-        raise at_offset(error, found.offset) from error
-    if len(rows) > 1:
-        rows.sort(key=lambda row: row.seq_nr)
-    return rows

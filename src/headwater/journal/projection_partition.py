@@ -12,10 +12,10 @@ import msgspec
 
 from headwater.core.clock import Clock
 from headwater.core.errors import BadBounds, BadConfig, BadInput, Differs, Fenced, HeadwaterError, OffsetGone, Undecryptable
+from headwater.journal.append_rows import event_rows
 from headwater.journal.change import EventRow
 from headwater.journal.envelope import is_sealed
 from headwater.journal.followed import OpenEvent, PartitionFollow, PlacedEvent, beyond_the_end, deleted_before_read
-from headwater.journal.partition import event_rows
 from headwater.journal.position import FollowPlace, FollowPosition
 from headwater.journal.projection import Projection
 from headwater.journal.projection_records import DeadDecision, DeadEvent, ProjectionReport

@@ -8,9 +8,9 @@ import msgspec
 
 from headwater.core.errors import NotFound
 from headwater.journal import projection_requests as asked
+from headwater.journal.append_rows import event_rows
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.followed import OpenEvent
-from headwater.journal.partition import event_rows
 from headwater.journal.position import FollowPosition
 from headwater.journal.projection_records import (
     DeadDecision,

@@ -14,11 +14,12 @@ from itertools import chain, islice, pairwise
 
 from headwater.core.errors import Conflict, Erased, OffsetGone, Unavailable
 from headwater.journal.actions import AppendPlace
+from headwater.journal.append_rows import rows_of
 from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import Head, read_range, with_rows_up_to
 from headwater.journal.merge import distinct, each_once, merged
-from headwater.journal.partition import AGAIN, LOG_ALONE, Joined, JournalPartition, event_rows
+from headwater.journal.partition import AGAIN, LOG_ALONE, Joined, JournalPartition
 from headwater.journal.store import PartitionView
 
 PAGE = 1000
@@ -211,8 +212,8 @@ class JournalRead:
         start, stop, partition = self._next, self._last, self._partition
         for at in range(0, len(appends), _FETCHED):
             places = appends[at : at + _FETCHED]
-            for place, record in zip(places, partition.records([place.offset for place in places]), strict=True):
-                rows = event_rows(record, partition.number)
+            for place, append in zip(places, partition.appends([place.offset for place in places]), strict=True):
+                rows = rows_of(append, partition.number)
                 if rows and not self._scattered and (rows[0].seq_nr < place.first or rows[-1].seq_nr > place.last):
                     raise _Scattered
                 for row in rows:

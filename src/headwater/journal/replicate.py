@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from headwater.core.clock import Clock
-from headwater.core.errors import BadConfig, Cancelled, HeadwaterError, Unavailable, Unsupported
+from headwater.core.errors import Cancelled, HeadwaterError, Unavailable, Unsupported
 from headwater.core.ids import random_id
 from headwater.core.memory import uncollected
 from headwater.core.settings import Settings, SparkSettings
@@ -21,6 +21,7 @@ from headwater.journal.replication_task import PartitionOutcome, PartitionTask, 
 from headwater.journal.settings import JOURNAL_SECTION
 from headwater.journal.store import JournalStore
 from headwater.journal.store_address import StoreAddress, open_store
+from headwater.journal.store_sign import check_sign
 from headwater.log import Log
 from headwater.spark.lazy import LazySpark
 from headwater.spark.small import Place, place
@@ -203,11 +204,7 @@ def copy_in_task(address: StoreAddress, tasks: tuple[PartitionTask, ...], log: L
 
     task = tasks[given.partition]
     with open_store(address) as store, uncollected():
-        if seen and store.setting(SIGN) != seen:
-            raise BadConfig(
-                f"Spark's tasks do not see the store of journals in {address.folder}.",
-                hint='Share that folder with the machines of the cluster, or set store.engine = "cassandra".',
-            )
+        check_sign(store, address, (SIGN, seen))
         outcome = copy_partition(log, store, task)
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(outcome)]}, schema=result_schema())
 

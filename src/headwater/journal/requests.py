@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from headwater.core.errors import BadInput
-from headwater.journal.bodies import AppendBody, BulkLine
+from headwater.journal.bodies import AppendBody
 from headwater.journal.event import check_range, check_seq_nr
 from headwater.journal.idempotency import check_key
 from headwater.journal.names import check_id
@@ -96,9 +96,9 @@ class FollowJournals(JournalsRequest, frozen=True, kw_only=True):
 
 
 class AppendMany(JournalsRequest, frozen=True, kw_only=True):
-    """The Appends of the body, a line each."""
+    """The Appends of the body, a line each: `BulkLine`, or the `BadInput` of a line that cannot be read."""
 
-    lines: Sequence[BulkLine] = ()
+    lines: Sequence[Any] = ()
 
 
 class JournalRequest(JournalsRequest, frozen=True, kw_only=True):

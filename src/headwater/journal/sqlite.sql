@@ -100,6 +100,22 @@ from journal
 where key = (select key from metajournal where id = ?) and seq_nr between ? and ?
 order by seq_nr, offset, rowid limit;
 
+-- The rows of a journal with fewer than ?7 numbers, where the pointer is at an offset, all of one moment without a transaction. Subqueries,
+-- because SQLite plans a join anew for each call, which takes longer than the whole read. The limit is written behind it, as above.
+-- name: short_read
+select seq_nr, timestamp, offset, origin, version, tags, metadata, payload_type, payload, headers
+from journal
+where
+    key = (
+        select key from metajournal
+        where
+            id = ?1 and min(?3, max(seq_nr, ?6)) - max(?2, coalesce(delete_to, 0)) < ?7
+            and (select offset = ?4 and generation = ?5 from pointer2)
+    )
+    and seq_nr between (select max(?2, coalesce(delete_to, 0) + 1) from metajournal where id = ?1)
+    and (select min(?3, max(seq_nr, ?6)) from metajournal where id = ?1)
+order by seq_nr, offset, rowid limit;
+
 -- name: next_rows
 select seq_nr, timestamp, offset, origin, version, tags, metadata, payload_type, payload, headers, rowid
 from journal

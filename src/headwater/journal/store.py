@@ -13,7 +13,7 @@ from typing import Self
 import msgspec
 
 from headwater.journal.change import EventRow, PartitionChange, Pointer
-from headwater.journal.event import Payload
+from headwater.journal.event import EventRecord, Payload
 from headwater.journal.head import EMPTY, Head, HeadFold
 from headwater.journal.snapshot import Ring, Snapshot
 from headwater.journal.snapshot_fold import SnapshotsChange
@@ -140,6 +140,12 @@ class PartitionStore(CopyStore):
     @abstractmethod
     def view(self) -> AbstractContextManager[PartitionView]:
         """The copy at one moment. Errors: `Differs` where it holds records of another generation of the topic."""
+
+    def short_read(self, id: str, start: int, stop: int, pointer: int, above: int = 0) -> list[EventRecord] | None:
+        """The events of a journal from `start` to `stop`, of one moment with this pointer. None where the pointer is another one, where
+        there are none or more than a few, and for all else that `view` is for. `above`: up to there they may be above the head's number.
+        """
+        return None
 
     @abstractmethod
     def apply(self, change: PartitionChange, tally: CopyTally | None = None) -> bool:

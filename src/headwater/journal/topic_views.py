@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import merge
 
-from headwater.core.errors import UnreadableRecord
+import msgspec
+
+from headwater.core.errors import AlreadyExists, UnreadableRecord
 from headwater.journal import answers, requests
 from headwater.journal.change import Pointer
 from headwater.journal.cipher_control import CipherControl
@@ -35,13 +37,19 @@ def show_topics(topics: JournalTopics, wanted: Sequence[Topic] | None = None) ->
     return shown
 
 
-def show_creation(name: str, there: Sequence[Topic], request: requests.CreateJournals) -> answers.ShownJournals:
-    """What `create` would answer."""
-    known = next((topic for topic in there if topic.name == name), None)
-    if known is not None:
-        return answers.ShownJournals(topic=name, partitions=known.partitions, writers="owner", generation=known.generation, dry_run=True)
-    cipher = request.cipher or None
-    return answers.ShownJournals(topic=name, partitions=request.partitions, writers="owner", created=True, cipher=cipher, dry_run=True)
+def show_creation(topics: JournalTopics, request: requests.CreateJournals) -> answers.ShownJournals:
+    """What `create` would answer. Errors: `AlreadyExists`, as it would raise."""
+    known, count = topics.creation(request.topic, request.partitions)
+    if known is None:
+        name, cipher = topics.name(request.topic), request.cipher or None
+        return answers.ShownJournals(topic=name, partitions=count, writers="owner", created=True, cipher=cipher, dry_run=True)
+    if request.partitions not in (0, known.partitions):
+        raise AlreadyExists(
+            f"Topic {known.name} has {known.partitions} partitions, not {request.partitions}.",
+            hint="A partition count never changes, because keys would move: leave the number out, or choose another name.",
+        )
+    (shown,) = show_topics(topics, [known])
+    return msgspec.structs.replace(shown, cipher=shown.cipher or request.cipher or None, dry_run=True)
 
 
 def show_change(outcome: Outcome) -> answers.JournalChanged:

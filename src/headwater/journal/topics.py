@@ -61,17 +61,21 @@ class JournalTopics:
 
         Errors: `AlreadyExists` where it is there with another number of partitions.
         """
-        topic = self.name(name)
+        found, count = self.creation(name, partitions)
+        if found is not None and partitions in (0, found.partitions):
+            return found, False
+        return self._log.create_topic(self.name(name), partitions=count, settings=self._usual, part=PART), True
+
+    def creation(self, name: str, partitions: int = 0) -> tuple[Topic | None, int]:
+        """The topic that is there, and the number of partitions that `create` would give a new one. Errors: `AlreadyExists` for a topic
+        that holds no journals."""
         try:
-            found = self._log.topic(topic)
+            found = self._log.topic(self.name(name))
         except UnknownTopic:
             found = None
         if found is not None and not self._holds(found):
-            raise not_made_by(topic, PART)
-        if found is not None and partitions in (0, found.partitions):
-            return found, False
-        count = partitions or self._settings.partitions or (_HERE if self._log.engine == "embedded" else _KAFKA)
-        return self._log.create_topic(topic, partitions=count, settings=self._usual, part=PART), True
+            raise not_made_by(found.name, PART)
+        return found, partitions or self._settings.partitions or (_HERE if self._log.engine == "embedded" else _KAFKA)
 
     def _holds(self, topic: Topic) -> bool:
         """Whether a topic with such a name holds journals: on Kafka also other programs' topics, here none that everybody may compact."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -29,6 +29,7 @@ from headwater.journal.replication_task import PartitionTask, copy_partition, ga
 from headwater.journal.snapshot_verify import begin_rings, verify_rings
 from headwater.journal.store import JournalStore, PartitionView
 from headwater.journal.store_address import StoreAddress, open_store
+from headwater.journal.store_sign import NO_SIGN, Sign, check_sign, signed
 from headwater.log import Log
 from headwater.wire.progress import report
 
@@ -62,6 +63,7 @@ class PartitionVerification(msgspec.Struct, frozen=True, kw_only=True):
     folded: int = -1
     folded_snapshots: int = -1
     of_snapshots: str = ""
+    waiting: int = 0  # records of the log that are not copied
     difference: str = ""
 
 
@@ -109,7 +111,10 @@ def verify_topic(
     controls = tuple(_controls(control, topic, snapshots, number) for number in range(topic.partitions))
     total = sum(log.bounds(topic.name, number).end for number in range(topic.partitions))
     if spark is not None and spark.allowed and total >= large:
-        found = _verify_on_spark(log, topic, snapshots, controls, address, spark, cancel, None if bases is None else bases.folder)
+        folder = None if bases is None else bases.folder
+        with signed(store, address, local=spark.local) as sign:
+            worker = partial(verify_in_task, address, topic, snapshots, controls, bases=folder, sign=sign)
+            found = _verify_on_spark(log, topic, spark, worker, cancel)
         return TopicVerification(topic=topic.name, engine="spark", partitions=tuple(found))
     verified: list[PartitionVerification] = []
     before = 0
@@ -121,7 +126,6 @@ def verify_topic(
             number,
             snapshots=snapshots,
             controls=controls[number],
-            one_row=address.cassandra is not None,
             stopped=cancel.is_set,
             bases=bases,
             folded=lambda done, before=before: report(before + done, total),  # type: ignore[misc]
@@ -140,7 +144,6 @@ def verify_partition(
     *,
     snapshots: JournalTopic | None = None,
     controls: Controls = (NOTHING, NOTHING),
-    one_row: bool = False,
     stopped: Callable[[], bool] = lambda: False,
     bases: JournalBases | None = None,
     folder: Path | None = None,
@@ -152,8 +155,6 @@ def verify_partition(
     `folded`: told from time to time how many records are folded. `folder`: an empty one in which what the log says is left, as a store of
     SQLite files, closed and synced; snapshots that the log has deleted and no base has are left there as the copy has them. Without
     `folder`, and with `bases`, such snapshots are not compared.
-
-    `one_row`: the store has one row for each number and timestamp of a journal, the first that came, as the tables of kafka-journal do.
     """
     copy = store.partition(topic.name, partition, topic.generation, create=False)
     nothing = PartitionVerification(topic=topic.name, partition=partition, pointer=-1)
@@ -164,7 +165,7 @@ def verify_partition(
     if copy is None or copy.pointer().offset < 0:
         if start > 0:
             raise gap(topic.name, partition, 0, start)
-        return nothing
+        return msgspec.structs.replace(nothing, waiting=log.bounds(topic.name, partition).end)
     if start > 0:
         if bases is None:
             raise gap(topic.name, partition, 0, start)
@@ -201,7 +202,7 @@ def verify_partition(
             expected = scratch.partition(topic.name, partition, topic.generation)
             assert expected is not None
             with expected.view() as wanted:
-                found = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view, one_row)
+                found = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view)
         if not found.difference and snapshots is not None:
             count, difference = verify_rings(log, store, scratch, topic, snapshots, partition, controls=controls, fold=fold)
             rings = scratch.snapshots(snapshots.name, partition, snapshots.generation)
@@ -211,7 +212,8 @@ def verify_partition(
                 found, snapshots=count, difference=difference, folded_snapshots=at, of_snapshots=snapshots.generation
             )
         expected.checkpoint()
-        return msgspec.structs.replace(found, folded=expected.pointer().offset)
+        waiting = max(0, log.bounds(topic.name, partition).end - found.pointer - 1)
+        return msgspec.structs.replace(found, folded=expected.pointer().offset, waiting=waiting)
 
 
 def _controls(control: ControlLog, topic: JournalTopic, snapshots: JournalTopic | None, partition: int) -> Controls:
@@ -238,7 +240,7 @@ def _fold(
         raise Cancelled("The comparison was cancelled.", hint="Start it again.")
 
 
-def _compared(start: PartitionVerification, wanted: PartitionView, view: PartitionView, one_row: bool) -> PartitionVerification:
+def _compared(start: PartitionVerification, wanted: PartitionView, view: PartitionView) -> PartitionVerification:
     journals = rows = 0
     for expected, found in zip_longest(_heads(wanted), _heads(view)):
         if expected is None or found is None or expected[0] != found[0]:
@@ -250,7 +252,7 @@ def _compared(start: PartitionVerification, wanted: PartitionView, view: Partiti
         if head_content(id, head) != head_content(id, stored):
             return msgspec.structs.replace(start, journals=journals, rows=rows, difference=_head_difference(id, head, stored))
         journals += 1
-        for row, other in zip_longest(_rows(wanted, id, head, one_row), _rows(view, id, stored), fillvalue=_END):
+        for row, other in zip_longest(_rows(wanted, id, head), _rows(view, id, stored), fillvalue=_END):
             if row != other:
                 number = (other if row is _END else row)[1]  # type: ignore[index]
                 says = "the store lacks it" if other is _END else "the log does not hold it" if row is _END else f"{other} instead of {row}"
@@ -277,17 +279,9 @@ def _heads(view: PartitionView) -> Iterator[tuple[str, Head]]:
         after = page[-1][0]
 
 
-def _rows(view: PartitionView, id: str, head: Head, one_row: bool = False) -> Iterator[tuple[object, ...]]:
-    number, times = 0, set[int]()  # rows come by number, then by offset
+def _rows(view: PartitionView, id: str, head: Head) -> Iterator[tuple[object, ...]]:
     for rows in view.rows(id, head, 1):
-        for row in rows:
-            if one_row:
-                times = times if row.seq_nr == number else set()
-                number = row.seq_nr
-                if row.timestamp in times:
-                    continue
-                times.add(row.timestamp)
-            yield row_content(row)
+        yield from map(row_content, rows)
 
 
 def _head_difference(id: str, wanted: Head, stored: Head) -> str:
@@ -297,19 +291,11 @@ def _head_difference(id: str, wanted: Head, stored: Head) -> str:
 
 
 def _verify_on_spark(
-    log: Log,
-    topic: JournalTopic,
-    snapshots: JournalTopic | None,
-    controls: Sequence[Controls],
-    address: StoreAddress,
-    spark: LazySpark,
-    cancel: threading.Event,
-    bases: Path | None = None,
+    log: Log, topic: JournalTopic, spark: LazySpark, worker: Callable[[Log, Range], pa.RecordBatch], cancel: threading.Event
 ) -> list[PartitionVerification]:
     from headwater.spark.ranges import Range
 
     ranges = [Range(topic.name, number, 0, log.bounds(topic.name, number).end) for number in range(topic.partitions)]
-    worker = partial(verify_in_task, address, topic, snapshots, tuple(controls), bases=bases)
     tables = spark.runner().run(ranges, worker, schema=result_schema(), cancel=cancel)
     return [msgspec.json.decode(table.column("result")[0].as_py(), type=PartitionVerification) for table in tables]
 
@@ -323,11 +309,13 @@ def verify_in_task(
     given: Range,
     *,
     bases: Path | None = None,
+    sign: Sign = NO_SIGN,
 ) -> pa.RecordBatch:
-    """Runs inside a Spark task: `verify_partition` of the range's partition."""
+    """Runs inside a Spark task: `verify_partition` of the range's partition. Errors: also `BadConfig` for a store that lacks the sign."""
     import pyarrow as pa
 
     with open_store(address) as store, uncollected():
+        check_sign(store, address, sign)
         found = verify_partition(
             log,
             store,
@@ -335,7 +323,6 @@ def verify_in_task(
             given.partition,
             snapshots=snapshots,
             controls=controls[given.partition],
-            one_row=address.cassandra is not None,
             bases=None if bases is None else JournalBases(bases),
         )
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(found)]}, schema=result_schema())
@@ -370,7 +357,6 @@ def write_bases(
                 number,
                 snapshots=snapshots,
                 controls=_controls(control, topic, snapshots, number),
-                one_row=address.cassandra is not None,
                 stopped=stopped,
                 bases=bases,
                 folder=folder,

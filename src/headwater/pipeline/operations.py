@@ -331,5 +331,6 @@ PIPELINES = PartDefinition(
     commands="headwater.cli.pipeline:group",
     owns=(PREFIX,),
     instead="headwater.pipeline.offsets.ownership:instead",
+    tables={"pipeline": "headwater.pipeline.spark_tables:pipeline_table"},
     chapter="headwater.server.tour.pipeline_chapter:pipeline_chapter",
 )  # fmt: skip

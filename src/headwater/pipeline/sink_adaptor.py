@@ -207,6 +207,7 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
 
     delivery: ClassVar[Delivery]
     least_batch: ClassVar[int] = 1  # writing fewer at once would only cost time; for sinks without `batch`
+    keeps_owner: ClassVar[bool] = True  # the target has a note of its owner, so that a run of another log is refused: see `claim`
     upserts: ClassVar[bool] = True  # writing a message twice leaves what writing it once does
 
     def writer(self, part: Part) -> SinkWriter:

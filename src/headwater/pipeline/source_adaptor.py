@@ -123,7 +123,9 @@ class CanCopy(CanRead, frozen=True, kw_only=True):
     """A source whose present content can be read. Its methods are those of its `Source`."""
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
-        return self._source().plan(chosen, slices)
+        plan: CopyPlan = self._source().plan(chosen, slices)
+        # Who asks for one slice may say that ids repeat: their documents are delivered in the order of the source.
+        return plan if plan.repeats or slices != 1 else msgspec.structs.replace(plan, repeats=True)
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         return self._source().read(part, position)

@@ -10,9 +10,10 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from headwater.core.errors import Rejected
+from headwater.pipeline.long_integer import Long
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
-from headwater.pipeline.values import canonical
+from headwater.pipeline.values import canonical, native
 
 Apply = Callable[[Sequence[Message]], "list[Message | None]"]
 Fields = Callable[[dict[str, Any]], dict[str, Any]]
@@ -164,6 +165,7 @@ def _mixes_numbers(error: BaseException) -> bool:
 
 def same_id(before: Any, after: Any) -> bool:
     """Whether two ids are one, as stored: 1 and "1" are two, and so are 1 and true."""
+    before, after = (native(one) if type(one) is Long else one for one in (before, after))
     return before is after or (type(before) is type(after) and before == after and canonical(before) == canonical(after))
 
 

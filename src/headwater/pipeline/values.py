@@ -2,8 +2,9 @@
 
 A number of JSON text without point and exponent is an `int` of any length; every other one is a `Decimal` with its digits, never a float by
 its digits. In the text of the log a float is extended JSON, `{"$numberDouble": "1.25"}`, and so is a `Decimal` that would read as an
-integer, `{"$numberDecimal": "5"}`: `store` writes them, `decode` gives Python's `float` and `Decimal`. Text for others (`encode`) has plain
-numbers. Types that JSON lacks are objects of extended JSON everywhere; `native` gives Python's own type for one, `extended` the reverse.
+integer, `{"$numberDecimal": "5"}`: `store` writes them, `decode` gives Python's `float` and `Decimal`. `{"$numberLong": "7"}` is an `int`
+that MongoDB gets back as a long. Text for others (`encode`) has plain numbers. Types that JSON lacks are objects of extended JSON
+everywhere; `native` gives Python's own type for one, `extended` the reverse.
 """
 
 from __future__ import annotations
@@ -22,24 +23,29 @@ from uuid import UUID
 import msgspec
 
 from headwater.core.errors import BadInput
+from headwater.pipeline.float_text import float_of, float_text
+from headwater.pipeline.long_integer import INT32, Long, long, plain
 
 Decimals = Literal["decimal", "float"]  # what numbers with a point or an exponent become that come from text
 
-_encoder = msgspec.json.Encoder(decimal_format="number")
+_encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=plain)
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
 _object = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+_floats = msgspec.json.Decoder(dict[str, Any], float_hook=float_of)
+_any_floats = msgspec.json.Decoder(float_hook=float_of)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_sorted = msgspec.json.Encoder(decimal_format="number", order="sorted")
+_sorted = msgspec.json.Encoder(decimal_format="number", order="sorted", enc_hook=plain)
 
 # What reading JSON can raise: text that is none, bytes that are no UTF-8, 1e99999999999999999999, a thousand brackets inside each other.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError)
-MARK = b'"$numberD'  # in every text that has a number as extended JSON: `$numberDouble`, `$numberDecimal`
+MARK = b'"$number'  # in every text that has a number as extended JSON
+_TAGS = frozenset({"$numberDouble", "$numberDecimal", "$numberLong", "$numberInt"})
 # Tagged numbers whose plain form is their text, behind what stands before a value. Inside of a JSON string every quote has a backslash
 # before it, so that none stands there.
 _USUAL = (
     (re.compile(rb'(?<=[:,\[])\{"\$numberDouble":"(-?(?:0|[1-9][0-9]*)\.[0-9]+)"\}'), rb"\1"),
     (re.compile(rb'(?<=[:,\[])\{"\$numberDouble":"(-?(?:0|[1-9][0-9]*))"\}'), rb"\1.0"),
-    (re.compile(rb'(?<=[:,\[])\{"\$numberDecimal":"(-?(?:0|[1-9][0-9]*))"\}'), rb"\1"),
+    (re.compile(rb'(?<=[:,\[])(?<!"\$date":)\{"\$number(?:Decimal|Long|Int)":"(-?(?:0|[1-9][0-9]*))"\}'), rb"\1"),
 )
 _NUMERIC = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 _PLAIN = frozenset({type(None), bool, int, str})
@@ -70,10 +76,10 @@ def decoder_of(texts: Sequence[bytes]) -> Callable[[bytes], dict[str, Any]]:
     return decode_plain if b"$" in joined and MARK in joined else _object.decode
 
 
-def decode_any(data: bytes | str) -> Any:
-    """Any JSON value, exact as documents are. Errors: `BadInput`."""
+def decode_any(data: bytes | str, decimals: Decimals = "decimal") -> Any:
+    """Any JSON value, as `decode` reads a document. Errors: `BadInput`."""
     try:
-        return revived(_decoder.decode(data))
+        return revived((_decoder if decimals == "decimal" else _any_floats).decode(data))
     except UNREADABLE as error:
         raise BadInput(f"This is no JSON: {error}.") from error
 
@@ -100,7 +106,7 @@ def as_json(value: Any) -> Any:
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
-        return {"$numberDouble": _float_text(value)}
+        return {"$numberDouble": float_text(value)}
     if type(value) is dict:
         return {name: one if type(one) in _PLAIN else _as_json(one) for name, one in value.items()}
     return [_as_json(one) for one in value] if type(value) is list else value
@@ -146,26 +152,37 @@ def tagged(value: Any, *, every: bool = False) -> Any:
         return out
     if kind is list:
         return [one if type(one) in _PLAIN else tagged(one, every=every) for one in value]
+    if kind is Long:
+        return {"$numberLong": str(int(value))} if int(value) in INT32 else int(value)
     if kind is Decimal:
         text = str(value)
         return {"$numberDecimal": text} if every or ("." not in text and "E" not in text) else value
-    return {"$numberDouble": _float_text(value)} if isinstance(value, float) else value
+    return {"$numberDouble": float_text(value)} if isinstance(value, float) else value
 
 
 def revived(value: Any) -> Any:
-    """The value with a float or `Decimal` for each such number in extended JSON: the reverse of `tagged`. Changes objects and lists."""
+    """The value with a number for each number in extended JSON: the reverse of `tagged`. Changes objects and lists.
+
+    The one in a date, `{"$date": {"$numberLong": ...}}`, is a part of it and stays.
+    """
     if type(value) is not dict:
         return [revived(one) if type(one) in _NESTED else one for one in value] if type(value) is list else value
-    return _number(value) if _is_number(value) else _revived(value)
+    return value if _is_date(value) else _number(value) if _is_number(value) else _revived(value)
 
 
 def _is_number(value: dict[str, Any]) -> bool:
-    return len(value) == 1 and ("$numberDouble" in value or "$numberDecimal" in value)
+    return len(value) == 1 and not _TAGS.isdisjoint(value)
+
+
+def _is_date(value: dict[str, Any]) -> bool:
+    return len(value) == 1 and "$date" in value
 
 
 def _number(value: dict[str, Any]) -> Any:
-    """The float or `Decimal` that an object is; the object itself where it is none, or NaN or infinite and no float."""
+    """The number that an object is; the object itself where it is none, or NaN or infinite and no float."""
     found = native(value)
+    if type(found) is int and "$numberLong" in value:
+        return long(found)
     return value if isinstance(found, Decimal) and not found.is_finite() else found
 
 
@@ -182,7 +199,7 @@ def from_text(value: Any) -> Any:
         return Decimal(repr(value))
     if isinstance(value, list):
         return [from_text(one) for one in value]
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not _is_date(value):
         return _number(value) if _is_number(value) else {name: from_text(one) for name, one in value.items()}
     return value
 
@@ -224,7 +241,7 @@ def _is_json(value: Any) -> bool:
             if type(one) not in _PLAIN and not _is_json(one):
                 return False
         return True
-    return kind in _FLAT or (kind is Decimal and value.is_finite())
+    return kind in _FLAT or kind is Long or (kind is Decimal and value.is_finite())
 
 
 def _converted(value: Any) -> Any:
@@ -237,6 +254,8 @@ def _converted(value: Any) -> Any:
             return value if value.is_finite() else {"$numberDecimal": "NaN" if value.is_nan() else str(value)}
         case Enum():
             return _converted(value.value)
+        case Long():
+            return value
         case int():  # a subclass, which the encoder would refuse
             return int(value)
         case str():
@@ -273,9 +292,9 @@ def _converted(value: Any) -> Any:
 
 
 def native(value: Any) -> Any:
-    """Python's own type for an object of extended JSON: datetime, bytes, int, Decimal, float, text; anything else as it is."""
+    """Python's own type for an object of extended JSON, or a `Long`: datetime, bytes, int, Decimal, float, text; all else as it is."""
     if type(value) in _NEVER or not isinstance(value, Mapping) or not 1 <= len(value) <= 2:
-        return value
+        return int(value) if type(value) is Long else value
     if len(value) == 2:  # {"$date": ..., "note": ...} is an object of somebody's; the older form of binary has two keys
         return _binary(value["$binary"], value) if value.keys() == {"$binary", "$type"} else value
     [(key, inner)] = value.items()
@@ -330,13 +349,6 @@ def number(value: Any) -> int | float | Decimal | None:
     return None
 
 
-def _float_text(value: float) -> str:
-    """A float as extended JSON writes it."""
-    if math.isfinite(value):
-        return float.__repr__(value)
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _is_special(value: Any) -> bool:
     """Whether a float in it is NaN or infinite."""
     if isinstance(value, float):
@@ -347,19 +359,6 @@ def _is_special(value: Any) -> bool:
             if type(one) not in _PLAIN and _is_special(one):
                 return True
     return False
-
-
-def _within_range(text: str) -> float:
-    """The float of a number's text. Errors: `BadInput` for one that would become infinite, and for one that would become 0.0."""
-    number = float(text)
-    if math.isinf(number):
-        raise BadInput(f"The number {text[:40]} is beyond the largest float.", hint='Read it with decimals="decimal".')
-    if not number and text.lower().partition("e")[0].strip("-0."):
-        raise BadInput(f"The number {text[:40]} is nearer to 0 than the smallest float.", hint='Read it with decimals="decimal".')
-    return number
-
-
-_floats = msgspec.json.Decoder(dict[str, Any], float_hook=_within_range)
 
 
 def _text(inner: Any) -> str:

@@ -61,7 +61,7 @@ def rare_size(fold: QueueFold, rows: Sequence[CheckedRow]) -> int:
 
 def _waiting(fold: QueueFold, key: bytes) -> int | None:
     """The slot of the row into which a put of a key is merged; None: it inserts one."""
-    slot = fold.by_key.get(key)
+    slot = fold.by_key.find(key)
     return fold.follow_ups.get(key) if slot is not None and fold.columns.states[slot] == PROCESSING else slot
 
 

@@ -15,11 +15,15 @@ Data = Annotated[Any, msgspec.Meta(description="JSON as it was put, or $binary."
 
 
 class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue and its settings. `created`: it was not there before. `dry_run`: nothing was changed."""
+    """A queue and its settings. `version` grows with each change of the queue. `created`: it was not there before. `dry_run`: nothing was
+    changed. `declaration`: the declaration of its columns, as it was given; `declared`: its version, 0 where there never was one."""
 
     queue: str
     region: int
     settings: dict[str, Any]
+    version: Count = 0
+    declaration: str = ""
+    declared: Count = 0
     created: bool = False
     dry_run: bool = False
 
@@ -240,10 +244,12 @@ class EventCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rows have become due (`count` of them); a row has died, and why; or `counts`: what the queue holds by now."""
+    """Rows have become due (`count` of them); a row has died, and why; or `counts`: what the queue holds by now. After `reset`, which has
+    `counts`, too, events before it are missed. `position`: of the record that the event is of; `after` takes it."""
 
-    kind: Literal["due", "dead", "counts"]
+    kind: Literal["due", "dead", "counts", "reset"]
     date: Date
+    position: Count = 0
     id: int = 0
     key: Key = ""
     reason: str = ""

@@ -8,6 +8,7 @@ from itertools import groupby, repeat
 from headwater.queue.body import BINARY, BODY_SIZE, FLAGS
 from headwater.queue.columns import PROCESSING
 from headwater.queue.fold import QueueFold
+from headwater.queue.key_index import WHOLE_KEY
 from headwater.queue.records import MOST_ROWS, SlotId
 from headwater.queue.row_view import claimed_rows
 from headwater.queue.values import ClaimedRow
@@ -70,7 +71,8 @@ def _remove(fold: QueueFold, slots: list[int]) -> list[int]:
     ids = list(map(columns.ids.__getitem__, slots))
     fold.claims.remove_many(slots)
     for body in gone:
-        del by_key[body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]]
+        key = body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])]
+        del by_key[key if len(key) <= WHOLE_KEY else by_key.name(key)]
     leave_homes(fold, slots)
     fold.live_bytes -= sum(map(len, gone))
     columns.give_back_all(slots)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from headwater.core.errors import BadInput, Damaged, NewerFormat
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.settings_form import NAMES, read_settings, show_settings
 
 FORMAT = 1
@@ -32,7 +32,7 @@ class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     table: int
     """In its region. No queue has ever had it before, so that ids and tokens of a deleted queue fit no other."""
     version: int = 1
-    settings: QueueSettings = QueueSettings()
+    settings: EffectiveSettings = EffectiveSettings()
     declaration: str = ""
     """The text of the table declaration; "" for none."""
     declared: int = 0
@@ -122,7 +122,7 @@ class CatalogueFold:
 def _entry(record: _Stored) -> QueueEntry:
     known = {name: value for name, value in record.settings.items() if name in NAMES}  # a later headwater of this format may have more
     try:
-        settings = read_settings(known, QueueSettings())
+        settings = read_settings(known, EffectiveSettings())
     except BadInput as error:
         raise _damaged(str(error)) from error
     return QueueEntry(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from headwater.core.errors import BadInput, TooLarge
+from headwater.queue.effective_settings import MAX_KEPT, EffectiveSettings
 from headwater.queue.records import MOST_ROWS, OVERHEAD, PUT_SIZE
 from headwater.queue.row import BINARY, JSON, NewRow
-from headwater.queue.settings import MAX_KEPT, QueueSettings
 
 MAX_KEY = 1024
 """Bytes of a key."""
@@ -59,7 +59,7 @@ class CheckedRow(msgspec.Struct, gc=False):
     after_dead: str = ""
 
 
-def checked_row(new: NewRow, settings: QueueSettings, now: int) -> CheckedRow:
+def checked_row(new: NewRow, settings: EffectiveSettings, now: int) -> CheckedRow:
     """Errors: `BadInput`, `TooLarge`."""
     key, data, priority, insertion, process = new.key, new.data, new.priority, new.insertion_date, new.process_date
     if type(key) is not bytes or not key:

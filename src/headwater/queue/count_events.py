@@ -15,8 +15,17 @@ INTERVAL = 1000
 class CountEvents:
     """Sends `counts` events. Without listeners, and while nothing changes, it sets no timer: nobody is woken."""
 
-    def __init__(self, events: QueueEvents, timers: Timers, now_ms: Callable[[], int], read: Callable[[], QueueStatistics]) -> None:
-        self._events, self._timers, self._now_ms, self._read = events, timers, now_ms, read
+    def __init__(
+        self,
+        events: QueueEvents,
+        timers: Timers,
+        now_ms: Callable[[], int],
+        read: Callable[[], QueueStatistics],
+        *,
+        position: Callable[[], int],
+    ) -> None:
+        """`position`: the sequence of the last record that is durable."""
+        self._events, self._timers, self._now_ms, self._read, self._position = events, timers, now_ms, read, position
         self._timer: Timer | None = None
         self._base = Rates()  # what had happened at the last look, since the queue was opened
         self._changed = 0  # when something changed first, since then
@@ -50,14 +59,19 @@ class CountEvents:
         now, found = self._now_ms(), self._read()
         seconds, totals = max(now - self._changed, INTERVAL) / 1000, _totals(found)
         rates = Rates(*(round((after - before) / seconds, 3) for before, after in zip(self._base, totals, strict=True)))
-        told = QueueCounts(found.counts, rates, found.oldest_due, found.paused, found.waiting_claims)
+        told = counts_told(found, rates)
         self._base = totals
         if told != self._last:
             self._last = told
-            self._events.tell(QueueEvent("counts", now, counts=told))
-        self._events.due(now, found.counts.due)
+            self._events.tell(QueueEvent("counts", now, counts=told, position=self._position()))
+        self._events.due(now, found.counts.due, self._position())
         if any(rates):  # that nothing more happens is news, too
             self._set(now + INTERVAL)
+
+
+def counts_told(found: QueueStatistics, rates: Rates) -> QueueCounts:
+    """What an event tells of the rows that there are."""
+    return QueueCounts(found.counts, rates, found.oldest_due, found.paused, found.waiting_claims)
 
 
 def _totals(found: QueueStatistics) -> Rates:

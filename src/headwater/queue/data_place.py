@@ -1,4 +1,4 @@
-"""Data that are too large for memory stay on the log. A place stands for them: in the memory of the queue, and in later records.
+"""Data for which memory has no room stay on the log. A place stands for them: in the memory of the queue, and in later records.
 
     sequence u64 | place u32 | length u32 | crc32c u32
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from headwater.queue.sized_dict import text_size
 
-_NUMBERS = 32  # bytes of a death beside its texts
+_NUMBERS = 41  # bytes of a death beside its texts
 
 
 class Death(NamedTuple):
@@ -19,6 +19,8 @@ class Death(NamedTuple):
     worker: str
     told: bool = False
     """The address of the setting `on_dead` knows of it."""
+    position: int = 0
+    """The sequence of the record by which it died."""
 
 
 def death_size(death: Death) -> int:

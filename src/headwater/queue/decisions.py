@@ -228,7 +228,8 @@ class Decisions(FinishDecisions):
         id, extras = columns.ids[slot], columns.extras.get(slot, NO_EXTRAS)
         self._parts.append(records.encode_dead(slot, id, reason, error.encode()))
         fold.die(slot, reason, error)
-        self.died.append((fold.sequence, QueueEvent("dead", fold.now, id, key_of(columns.bodies[slot]), records.REASONS[reason])))
+        event = QueueEvent("dead", fold.now, id, key_of(columns.bodies[slot]), records.REASONS[reason], position=fold.sequence)
+        self.died.append((fold.sequence, event))
         self._end(id, "dead")
         self.totals.died += 1
         if extras.recurs:
@@ -243,7 +244,7 @@ class Decisions(FinishDecisions):
     def cancel(self, key: bytes) -> Row:
         """Remove the waiting row of a key. Errors: `NotFound`, `Conflict`."""
         fold = self.fold
-        slot = fold.by_key.get(key)
+        slot = fold.by_key.find(key)
         if slot is None:
             raise unknown_row(key)
         if fold.columns.states[slot] == PROCESSING:
@@ -259,7 +260,7 @@ class Decisions(FinishDecisions):
 
     def run(self, key: bytes) -> Row:
         """Let the waiting row of a key be due now. Errors: `NotFound`, `Conflict`."""
-        slot = self.fold.by_key.get(key)
+        slot = self.fold.by_key.find(key)
         if slot is None:
             raise unknown_row(key)
         self._parts.extend(run_now(self.fold, slot, self._now))

@@ -27,7 +27,7 @@ import msgspec
 from headwater.core.errors import BadInput
 from headwater.core.spelling import nearest
 from headwater.queue.column_types import COLUMN_TYPES, ColumnType, fits, wanted
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.settings_form import read_settings
 
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
@@ -105,7 +105,7 @@ def read_declaration(text: object, queue: str = "") -> Declaration:
     found = _from_xml(text) if text.lstrip("\ufeff \t\r\n").startswith("<") else _from_toml(text)
     if queue and found.name and found.name != queue:
         raise BadInput(f"The declaration is of a table {found.name!r}, not of {queue!r}.", hint="Give it the name of the queue.")
-    read_settings(found.settings, QueueSettings())
+    read_settings(found.settings, EffectiveSettings())
     if "region" in found.settings:
         raise BadInput(
             "A declaration does not say where a queue lies.", hint="Give the region when the queue is created, and leave it out here."
@@ -188,7 +188,7 @@ def _made(text: str, table: dict[str, Any], settings: dict[str, Any], columns: l
 def _column(given: dict[str, Any], place: int) -> DeclaredColumn:
     name, kind, required = given.pop("name", None), given.pop("type", None), given.pop("required", False)
     if not isinstance(name, str) or not _COLUMN_NAME.fullmatch(name):
-        raise BadInput(f"DeclaredColumn {place + 1} has no name.", hint='Give it one, such as name="url".')
+        raise BadInput(f"Column {place + 1} has no name.", hint='Give it one, such as name="url".')
     if given:
         unknown = next(iter(given))
         raise BadInput(f"{unknown!r} is nothing that a column declares.", hint=nearest(unknown, ("name", "type", "required")))

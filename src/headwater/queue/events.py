@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 
+from headwater.queue.body import key_of
+from headwater.queue.fold import QueueFold
+from headwater.queue.records import REASONS
 from headwater.queue.values import QueueEvent
 
-_MOST = 1000  # events that a listener may leave unread; it misses those beyond
+_MOST = 1000  # events that a listener may leave unread; then it is told that it has missed some
 
 
 class QueueEvents:
     """The listeners of a queue."""
 
-    def __init__(self) -> None:
-        self._listeners: set[asyncio.Queue[QueueEvent | None]] = set()
+    def __init__(self, reset: Callable[[], QueueEvent]) -> None:
+        """`reset`: what a listener is told in the place of events that it has missed."""
+        self._listeners: set[_Listener] = set()
+        self._reset = reset
         self._due = 0  # rows that were due when it was last said
 
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def due(self, now: int, count: int) -> bool:
+    def due(self, now: int, count: int, position: int) -> bool:
         """So many rows are due: one event for all that have become so since, by their date, by a put, or because they came back.
 
         Return whether there was one.
         """
         more, self._due = count - self._due, count
         if more > 0 and self._listeners:
-            self.tell(QueueEvent("due", now, count=more))
+            self.tell(QueueEvent("due", now, count=more, position=position))
             return True
         return False
 
@@ -37,30 +42,69 @@ class QueueEvents:
         while deaths and deaths[0][0] <= durable:
             self.tell(deaths.popleft()[1])
 
-    def listen(self, due: int) -> AsyncIterator[QueueEvent]:
-        """Events from this call on, to the end of the queue. `due`: how many rows are due now."""
+    def listen(self, due: int, missed: Sequence[QueueEvent] | None = ()) -> AsyncIterator[QueueEvent]:
+        """Events from this call on, to the end of the queue. `due`: how many rows are due now. `missed`: what comes before; None: more than
+        can be told."""
         if not self._listeners:
             self._due = due
-        unread: asyncio.Queue[QueueEvent | None] = asyncio.Queue(_MOST)
-        self._listeners.add(unread)  # here, and not when the first event is asked for: what happens between is no secret
-        return self._unread(unread)
+        listener = _Listener([self._reset()] if missed is None else missed)
+        self._listeners.add(listener)  # here, and not when the first event is asked for: what happens between is no secret
+        return self._unread(listener)
 
-    async def _unread(self, unread: asyncio.Queue[QueueEvent | None]) -> AsyncIterator[QueueEvent]:
+    async def _unread(self, listener: _Listener) -> AsyncIterator[QueueEvent]:
         try:
-            while (event := await unread.get()) is not None:
+            async for event in listener.events():
                 yield event
         finally:
-            self._listeners.discard(unread)
+            self._listeners.discard(listener)
 
     def close(self) -> None:
         """Let every listener end."""
-        for unread in self._listeners:
-            while unread.full():
-                unread.get_nowait()
-            unread.put_nowait(None)
+        for listener in self._listeners:
+            listener.end()
 
     def tell(self, event: QueueEvent) -> None:
         """Give every listener an event."""
-        for unread in self._listeners:
-            if not unread.full():
-                unread.put_nowait(event)
+        for listener in self._listeners:
+            listener.tell(event, self._reset)
+
+
+class _Listener:
+    def __init__(self, events: Sequence[QueueEvent]) -> None:
+        self._unread, self._ended, self._wake = deque(events), False, asyncio.Event()
+
+    def tell(self, event: QueueEvent, reset: Callable[[], QueueEvent]) -> None:
+        if len(self._unread) < _MOST:
+            self._unread.append(event)
+        else:  # one that never reads must not take memory without an end
+            self._unread.clear()
+            self._unread.append(reset())
+        self._wake.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake.set()
+
+    async def events(self) -> AsyncIterator[QueueEvent]:
+        while True:
+            while self._unread:
+                yield self._unread.popleft()
+            if self._ended:
+                return
+            self._wake.clear()
+            await self._wake.wait()
+
+
+def deaths_behind(fold: QueueFold, position: int, durable: int) -> list[QueueEvent] | None:
+    """The events of rows that died behind a position and are dead still, in their order. None: they are too many, or the log ends before
+    that position, because it was restored from an older copy."""
+    if position > durable:
+        return None
+    found = [(death.position, id, death) for id, death in fold.deaths.items() if position < death.position <= durable]
+    if len(found) >= _MOST:
+        return None
+    bodies = fold.columns.bodies
+    return [
+        QueueEvent("dead", death.date, id, key_of(bodies[death.slot]), REASONS[death.reason], position=sequence)
+        for sequence, id, death in sorted(found)
+    ]

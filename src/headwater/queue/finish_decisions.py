@@ -11,12 +11,12 @@ from headwater.queue.body import key_of
 from headwater.queue.bulk import done_many
 from headwater.queue.columns import NO_EXTRAS, Extras
 from headwater.queue.data_place import LARGE
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.finished import SAME, KeptResult
 from headwater.queue.fold import QueueFold
 from headwater.queue.put_decisions import PutDecisions
 from headwater.queue.records import SlotId, encode_rows
 from headwater.queue.recurrence import end_run
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import RowResult
 
 End = KeptResult | Literal["done", "dead", "cancelled", "expired"] | int
@@ -26,7 +26,7 @@ End = KeptResult | Literal["done", "dead", "cancelled", "expired"] | int
 class FinishDecisions(PutDecisions):
     """Decides for one queue what becomes of its done rows. `begin`, then calls, then `end`."""
 
-    def __init__(self, fold: QueueFold, settings: QueueSettings, *, large: int = LARGE) -> None:
+    def __init__(self, fold: QueueFold, settings: EffectiveSettings, *, large: int = LARGE) -> None:
         super().__init__(fold, settings, large=large)
         self.watched: Collection[int] = ()
         """The ids of rows for whose end somebody waits."""

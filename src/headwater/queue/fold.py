@@ -6,7 +6,7 @@ inserted the row, and then the row is gone by the end, or a later record holds i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from headwater.queue.death import Death, death_size
 from headwater.queue.finished import Finished
 from headwater.queue.homes import Homes
 from headwater.queue.kept_answers import KeptAnswers
+from headwater.queue.key_index import KeyIndex, KeyName, key_hash
 from headwater.queue.log_data import LogData
 from headwater.queue.order import NoOrder, PlacingOrder, RowOrder
 from headwater.queue.records import MOST_ROWS, REASONS, WholeRow
@@ -33,10 +34,10 @@ _MOST_TIMEOUTS, _MOST_COUNTED = 255, 65_535
 class QueueFold:
     """The rows of a queue. Begin a record, make its changes, end it."""
 
-    def __init__(self, next: int = 1, *, table: int = 0) -> None:
-        """`next`: the sequence of the first record to come. `table`: in which they lie; it is part of the tokens."""
+    def __init__(self, next: int = 1, *, table: int = 0, hash: Callable[[bytes], int] = key_hash) -> None:
+        """`next`: the sequence of the first record to come. `table`: in which they lie; it is part of the tokens. `hash`: of long keys."""
         self.columns = RowColumns()
-        self.by_key: dict[bytes, int] = NoKeys()
+        self.by_key: KeyIndex = NoKeys(self.columns.bodies, hash)
         self.follow_ups: dict[bytes, int] = {}
         """The rows that wait while the row of their key is processed."""
         self.claims: Claims = ReplayedClaims(table)
@@ -94,10 +95,10 @@ class QueueFold:
 
     def finish(self, now: int) -> None:
         """End the replay of a log: from now on the order of the rows is kept. `now` decides which are due."""
-        self.by_key = keys_of(self.columns)
+        self.by_key = keys_of(self.columns, self.by_key.hash)
         if isinstance(self.claims, ReplayedClaims):
             self.claims = self.claims.counted(self.columns)
-        for key in [key for key in self.follow_ups if key not in self.by_key]:
+        for key in [key for key in self.follow_ups if self.by_key.find(key) is None]:
             self._promote(key)
         self.columns.count_free()
         self.homes.pass_unneeded()
@@ -111,7 +112,7 @@ class QueueFold:
     def insert(self, slot: int, key: bytes, body: bytes, priority: int, process: int) -> int:
         """A new row that waits, at a free slot; return its id."""
         id = self._new(slot, body)
-        self.by_key[key] = slot
+        self.by_key.add(key, slot)
         self._placing.add(slot, priority, process, self.now)
         return id
 
@@ -127,15 +128,16 @@ class QueueFold:
         """The id that the next inserted row gets."""
         return self.sequence * MOST_ROWS + self._inserted
 
-    def insert_due(self, slot: int, key: bytes, body: bytes, priority: int, id: int) -> None:
+    def insert_due(self, slot: int, name: KeyName, body: bytes, priority: int, id: int) -> None:
         """`insert` of a row that is due from now on, has all its data, and waits for no other: what nearly all puts do.
 
-        `id`: the `next_id`, and for each row behind the first one more. `count_inserted` counts them, before the record ends.
+        `name`: of its key. `id`: the `next_id`, and for each row behind the first one more. `count_inserted` counts them, before the
+        record ends.
         """
         columns = self.columns
         columns.ids[slot] = id
         columns.bodies[slot] = body
-        self.by_key[key] = slot
+        self.by_key[name] = slot
         if columns.by_id is not None:
             columns.by_id[id] = slot
         self.order.add_new(slot, id, priority, self.now)
@@ -189,7 +191,7 @@ class QueueFold:
         if self.follow_ups and key in self.follow_ups:
             self._promote(key)
         else:
-            del self.by_key[key]
+            self.by_key.leave(key)
         self.live_bytes -= len(body)
         if body[FLAGS] & ON_LOG:
             self.data.leave(slot, body)
@@ -239,7 +241,7 @@ class QueueFold:
         if slot in columns.extras:
             columns.extras[slot] = replace(columns.extras[slot], schedule="", run=0)
         columns.states[slot] = DEAD
-        self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker)
+        self.deaths[columns.ids[slot]] = Death(slot, reason, self.now, error, claim.worker, position=self.sequence)
         columns.waits.dead(columns.ids[slot])
 
     def remove(self, slot: int, *, failed: bool = False) -> None:
@@ -311,7 +313,7 @@ class QueueFold:
                 self._placing.ended(slot)
             else:
                 self._placing.remove(slot)
-            del self.by_key[key_of(body)]
+            self.by_key.leave(key_of(body))
         self._leave_home(self.home(slot))
         self.live_bytes -= len(body)
         if body[FLAGS] & ON_LOG:
@@ -331,7 +333,7 @@ class QueueFold:
             return
         if row.state == PROCESSING:
             columns.states[slot] = PROCESSING
-            self.by_key[key] = slot
+            self.by_key.add(key, slot)
             self.claims.add(slot, claim[0], claim[1], claim[2], claim[3], claim[4], row.body[PRIORITY] < SLOW)
             self._placing.started(slot)
             return
@@ -339,7 +341,7 @@ class QueueFold:
             columns.states[slot] = HELD
             self.follow_ups[key] = slot
         else:
-            self.by_key[key] = slot
+            self.by_key.add(key, slot)
             self._place(slot)
         if expiration := expiration_of(row.body):
             self.expire_at(slot, expiration)
@@ -350,11 +352,12 @@ class QueueFold:
         if self.follow_ups and key in self.follow_ups:
             self._promote(key)
         else:
-            del self.by_key[key]
+            self.by_key.leave(key)
 
     def _promote(self, key: bytes) -> None:
         """The follow-up row of a key becomes its row."""
-        slot = self.by_key[key] = self.follow_ups.pop(key)
+        slot = self.follow_ups.pop(key)
+        self.by_key.add(key, slot)
         self._place(slot)
 
     def _place(self, slot: int) -> None:

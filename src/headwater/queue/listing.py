@@ -15,29 +15,38 @@ from headwater.queue.row import Row
 from headwater.queue.row_view import row_at
 from headwater.queue.schedule import schedule_of
 from headwater.queue.values import DeadRow, HistoryEntry, ScheduledRow, State
+from headwater.wal.entries import LogEntry
 
 MOST_SHOWN = 32 << 20
 """Bytes of data after which a page of rows ends, whatever its limit."""
 ALL = 1 << 62
+END = -1
+"""There are no further rows."""
 _SHOWN = 10  # ids of rows that a row waits for, in its history
 
 
 def rows_of(fold: QueueFold, state: State | None, prefix: bytes, after: int, limit: int, *, now: int, most: int | None = None) -> list[Row]:
     """Rows that wait or are processed, by id, those above `after`. `most`: bytes of their data after which no more are given;
     `MOST_SHOWN`, unless it is said."""
-    columns, found, room = fold.columns, list[Row](), MOST_SHOWN if most is None else most
+    return find_rows(fold, state, prefix, after, limit, MOST_SHOWN if most is None else most, now=now)[0]
+
+
+def find_rows(
+    fold: QueueFold, state: State | None, prefix: bytes, after: int, limit: int, room: int, *, now: int, at_once: int = ALL
+) -> tuple[list[Row], int]:
+    """`rows_of` among the next `at_once` rows; and the id behind which to go on, or `END`. `room`: bytes of data, as `most`."""
+    columns, found = fold.columns, list[Row]()
     slots = fold.index.slots(after)
     if state == "processing":  # they are few
         slots = iter(sorted((slot for slot in fold.claims.by_slot if columns.ids[slot] > after), key=columns.ids.__getitem__))
-    for slot in slots:
-        if columns.states[slot] == DEAD or not key_of(columns.bodies[slot]).startswith(prefix):
-            continue
-        if state is None or state_of(fold, slot, now) == state:
+    for place, slot in enumerate(slots, 1):
+        passes = columns.states[slot] != DEAD and key_of(columns.bodies[slot]).startswith(prefix)
+        if passes and (state is None or state_of(fold, slot, now) == state):
             found.append(row_at(fold, slot))
             room -= length_of(found[-1].data)
-            if len(found) >= limit or room <= 0:
-                break
-    return found
+        if len(found) >= limit or room <= 0 or place >= at_once:
+            return found, columns.ids[slot]
+    return found, END
 
 
 def ends_early(rows: Iterable[Row]) -> bool:
@@ -60,7 +69,7 @@ def schedules_of(fold: QueueFold, now: int) -> list[ScheduledRow]:
     columns, found = fold.columns, list[ScheduledRow]()
     for slot, extras in columns.extras.items():
         key = key_of(columns.bodies[slot])
-        if extras.recurs and fold.by_key.get(key) == slot:
+        if extras.recurs and fold.by_key.find(key) == slot:
             run = following_run(extras, now) if columns.states[slot] == PROCESSING else process_of(columns.bodies[slot])
             found.append(ScheduledRow(columns.ids[slot], key, schedule_of(extras.schedule), run))
     return sorted(found, key=lambda one: one.key)
@@ -74,22 +83,27 @@ def slot_of_id(fold: QueueFold, id: int) -> int:
 
 def dead_ids(fold: QueueFold, prefix: bytes, reason: str, after: int = -1) -> Iterator[int]:
     """The ids of dead rows above `after` that a filter lets pass, in order."""
-    bodies = fold.columns.bodies
-    for id in fold.index.dead(fold.deaths, after):
-        death = fold.deaths[id]
-        if reason in ("", REASONS[death.reason]) and key_of(bodies[death.slot]).startswith(prefix):
-            yield id
+    return (id for id in fold.index.dead(fold.deaths, after) if _passes(fold, id, prefix, reason))
 
 
-def dead_rows(fold: QueueFold, prefix: bytes, reason: str, after: int, limit: int) -> list[DeadRow]:
-    """Dead rows by id, those above `after`. A page ends as one of `rows_of` does."""
-    found, room = list[DeadRow](), MOST_SHOWN
-    for id in dead_ids(fold, prefix, reason, after):
-        if len(found) >= limit or room <= 0:
-            break
-        found.append(dead_row(fold, id))
-        room -= length_of(found[-1].row.data)
-    return found
+def _passes(fold: QueueFold, id: int, prefix: bytes, reason: str) -> bool:
+    death = fold.deaths[id]
+    return reason in ("", REASONS[death.reason]) and key_of(fold.columns.bodies[death.slot]).startswith(prefix)
+
+
+def find_dead(
+    fold: QueueFold, prefix: bytes, reason: str, after: int, limit: int, room: int, *, at_once: int = ALL
+) -> tuple[list[DeadRow], int]:
+    """Dead rows by id, those above `after`, among the next `at_once` ones; and the id behind which to go on, or `END`. `room`: bytes of
+    their data after which no more are given."""
+    found = list[DeadRow]()
+    for place, id in enumerate(fold.index.dead(fold.deaths, after), 1):
+        if _passes(fold, id, prefix, reason):
+            found.append(dead_row(fold, id))
+            room -= length_of(found[-1].row.data)
+        if len(found) >= limit or room <= 0 or place >= at_once:
+            return found, id
+    return found, END
 
 
 def dead_row(fold: QueueFold, id: int) -> DeadRow:
@@ -109,6 +123,11 @@ class KeyHistory:
         self._rows: dict[int, int] = {}  # slots of the key's rows, and their ids
         self.entries: list[HistoryEntry] = []
 
+    def read_all(self, entries: Iterable[LogEntry]) -> None:
+        """`read` of many."""
+        for entry in entries:
+            self.read(entry.sequence, entry.payload)
+
     def read(self, sequence: int, payload: bytes) -> None:
         """Look at a record. Errors: `Malformed`."""
         now, changes = decode_record(payload)
@@ -117,7 +136,7 @@ class KeyHistory:
             id = self._id_of(change, sequence * MOST_ROWS + inserted)
             inserted += change.kind == INSERT
             for found in [id] if id is not None else self._known(change):
-                self.entries.append(HistoryEntry(sequence, now, NAMES[change.kind], found, _detail(change)))
+                self.entries.append(HistoryEntry(sequence, now, NAMES[change.kind], found, change_detail(change)))
 
     def _id_of(self, change: Change, new: int) -> int | None:
         """The id of a row that the change holds whole, where it is one of the key."""
@@ -136,7 +155,8 @@ class KeyHistory:
         return (id for slot, id in change.rows if self._rows.get(slot) == id)
 
 
-def _detail(change: Change) -> str:
+def change_detail(change: Change) -> str:
+    """What a change says beside its rows."""
     if change.row is not None:
         row = fields(change.row.body)
         after = change.row.extras.get("after", ())

@@ -20,11 +20,12 @@ from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry, encode_del
 from headwater.queue.catalogue_watch import CatalogueWatch
 from headwater.queue.dead_notices import Post
 from headwater.queue.declaration import Declaration, read_declaration
+from headwater.queue.effective_settings import QUEUE_SECTION
 from headwater.queue.metrics import QueueReading
 from headwater.queue.placement import QueueWish, changed_entry, new_entry
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.requests import checked_name
-from headwater.queue.settings import QUEUE_SECTION, QueueSettings
+from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import given_settings
 from headwater.wal.manager import RegionManager
 from headwater.wal.region import Region
@@ -100,9 +101,9 @@ class QueueManager:
     ) -> tuple[QueueEntry, bool]:
         """Create a queue, or change one that is there; return it, and whether it is new.
 
-        `settings`: those that are to be set, by name; of a `QueueSettings`, those that differ from the usual ones. The others are as
-        configured for a new queue, and stay for one that is there. `declaration`: the text of a table declaration; None leaves it, ""
-        removes it. `dry_run`: change nothing. Errors: `BadInput`; `AlreadyExists` for settings of the region that are fixed; `NotOwner`.
+        `settings`: those that are to be set. The others are as configured for a new queue, and stay for one that is there.
+        `declaration`: the text of a table declaration; None leaves it, "" removes it. `dry_run`: change nothing.
+        Errors: `BadInput`; `AlreadyExists` for settings of the region that are fixed; `NotOwner`.
         """
         self._check()
         written = given_settings(settings) if isinstance(settings, QueueSettings) else dict(settings or {})

@@ -19,9 +19,10 @@ from headwater.queue.bodies import send_claim, send_done, send_rows_of, send_set
 from headwater.queue.dead_operations import DEAD, DEAD_DROP, DEAD_DROP_ALL, DEAD_RETRY, DEAD_RETRY_ALL, DEAD_SHOW
 from headwater.queue.dead_operations import OWNS as _OWNS
 from headwater.queue.dead_operations import WRITES as _WRITES
+from headwater.queue.effective_settings import QUEUE_SECTION
+from headwater.queue.follow_request import FollowQueue
 from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.row_schema import ROWS_CONTENT
-from headwater.queue.settings import QUEUE_SECTION
 from headwater.queue.settings_form import schema
 from headwater.wire.operation import Operation, Paging, Role
 from headwater.wire.part import PartDefinition
@@ -68,7 +69,7 @@ SHOW = Operation(
     request=requests.QueueRequest,
     answer=answers.QueueSummary,
     role=Role.READER,
-    says="A queue and its settings.",
+    says="A queue, its settings, and the declaration of its columns.",
     errors=_OWNS,
 )
 DELETE = Operation(
@@ -301,13 +302,13 @@ LISTEN = Operation(
     name="listen",
     method="GET",
     path=f"{_QUEUE}/events",
-    request=requests.QueueRequest,
+    request=FollowQueue,
     answer=answers.ShownEvent,
     kind="stream",
     role=Role.READER,
-    says="Rows that become due, rows that die, and how many rows there are, from now on, as events: due, dead and counts.",
+    says="Rows that become due, rows that die, and how many rows there are, from now on, as events: due, dead, counts and reset.",
     media="text/event-stream",
-    events=("due", "dead", "counts"),
+    events=("due", "dead", "counts", "reset"),
     named="kind",
     errors=_OWNS,
 )

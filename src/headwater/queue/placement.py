@@ -15,8 +15,8 @@ from headwater.core.errors import AlreadyExists
 from headwater.core.period import Period
 from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry
 from headwater.queue.declaration import Declaration
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.region_hints import NAMESPACE
-from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import NAMES, read_settings, show_settings
 
 OF_THE_REGION = ("period", "disposal", "segment", "max_record", "replication")
@@ -37,14 +37,14 @@ class QueueWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_entry(
-    wish: QueueWish, fold: CatalogueFold, usual: QueueSettings, *, taken: Callable[[int], bool], engine: str, now: int
+    wish: QueueWish, fold: CatalogueFold, usual: EffectiveSettings, *, taken: Callable[[int], bool], engine: str, now: int
 ) -> QueueEntry:
     """The entry of a new queue. `usual`: as configured for this name. `taken`: whether a region is there that no queue names.
 
     Errors: `BadInput` for a setting that cannot be; `AlreadyExists` for one that differs from the region's.
     """
     settings, table = read_settings(wish.written, usual), fold.next_table
-    given = {name for name in NAMES if name in wish.written or getattr(usual, name) != getattr(QueueSettings(), name)}
+    given = {name for name in NAMES if name in wish.written or getattr(usual, name) != getattr(EffectiveSettings(), name)}
     if settings.region is None:
         while fold.users(table) or taken(table):  # a region has the number of its first queue's table, unless somebody chose that number
             table += 1
@@ -95,7 +95,7 @@ def changed_entry(wish: QueueWish, entry: QueueEntry, *, now: int) -> QueueEntry
     )
 
 
-def _shared(settings: QueueSettings, given: set[str], other: QueueEntry, users: list[str]) -> QueueSettings:
+def _shared(settings: EffectiveSettings, given: set[str], other: QueueEntry, users: list[str]) -> EffectiveSettings:
     """The settings of one more queue of a region."""
     theirs = {name: getattr(other.settings, name) for name in OF_THE_REGION}
     for name in OF_THE_REGION:

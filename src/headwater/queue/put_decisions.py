@@ -13,15 +13,15 @@ from headwater.queue.after_check import all_waiters
 from headwater.queue.body import BODY, FOLLOW_UP, HAS_EXTRAS, ON_LOG, key_of, make_body, process_of
 from headwater.queue.checks import CheckedRow
 from headwater.queue.columns import HELD, NO_EXTRAS, PROCESSING, Tries
-from headwater.queue.data_place import LARGE, DataPlace, place_of, same_data
+from headwater.queue.data_place import LARGE, PLACE_SIZE, DataPlace, place_of, same_data
 from headwater.queue.dependencies import DOOMED
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.merge import Mergeable, merged
 from headwater.queue.records import DATA_HEAD, HEADER, HEADER_SIZE, WholeRow, encode_data_head, encode_header
 from headwater.queue.recurrence import following_run
 from headwater.queue.row_view import mergeable, update_of, whole_row
 from headwater.queue.schedule import NEVER as NO_SCHEDULE
-from headwater.queue.settings import QueueSettings
 from headwater.queue.totals import Totals
 from headwater.queue.values import Put, QueueEvent
 
@@ -37,7 +37,7 @@ def _nothing() -> None: ...
 class PutDecisions:
     """Decides for one queue what its puts change. `begin`, then calls, then `end`."""
 
-    def __init__(self, fold: QueueFold, settings: QueueSettings, *, large: int = LARGE) -> None:
+    def __init__(self, fold: QueueFold, settings: EffectiveSettings, *, large: int = LARGE) -> None:
         """`large`: data of more bytes stay on the log."""
         self.fold, self.large = fold, large
         self.use(settings)
@@ -54,7 +54,7 @@ class PutDecisions:
         """Is called before a record begins: to end the one that is open."""
         self._now = 0
 
-    def use(self, settings: QueueSettings) -> None:
+    def use(self, settings: EffectiveSettings) -> None:
         """Decide by these settings from now on."""
         self.settings = settings
         self.fold.order.lanes.use(settings.lane_concurrency)
@@ -64,6 +64,12 @@ class PutDecisions:
         """Whether the queue limits how many rows are processed at once, or within a time."""
         self.remembers = bool(settings.unique_for)
         """Whether the queue remembers the keys of all rows that are done."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the rows take no more memory than the queue is to keep."""
+        kept = self.fold.data.kept
+        return self.fold.live_bytes + kept.size <= kept.limit
 
     def begin(self, now: int) -> None:
         self.before()
@@ -100,7 +106,7 @@ class PutDecisions:
         """
         fold, key = self.fold, new.key
         self.totals.puts += 1
-        slot = fold.by_key.get(key)
+        slot = fold.by_key.find(key)
         if slot is None:
             known = fold.finished.keys.get(key) if new.within else None
             if known is not None and self._now < min(known.until, known.done + new.within):
@@ -126,7 +132,7 @@ class PutDecisions:
         if extras:
             flags |= HAS_EXTRAS
         key, data, fold = new.key, new.data, self.fold
-        if type(data) is DataPlace or len(data) > self.large:
+        if self._stays_on_log(data):
             data, flags = self._placed(data), flags | ON_LOG
         body = (
             _pack_body(
@@ -144,6 +150,10 @@ class PutDecisions:
             fold.expiries.push(new.expiration, fold.next_id, slot)
         return body
 
+    def _stays_on_log(self, data: bytes) -> bool:
+        """Whether a row has no more than the place of its data: they are large, or there is no room for them in memory."""
+        return type(data) is DataPlace or len(data) > self.large or (len(data) > PLACE_SIZE and not self.has_room)
+
     def _placed(self, data: bytes, *, keep: bool = True) -> DataPlace:
         """The place of data that stay on the log: where they are, or in this record. `keep`: in memory, too, within the limit."""
         if type(data) is DataPlace:
@@ -152,7 +162,7 @@ class PutDecisions:
         place = place_of(data, self.fold.sequence, begin)
         self._data += (encode_data_head(len(data)), data)
         self._data_end = begin + len(data)
-        if keep:
+        if keep and self.has_room:
             self.fold.data.kept.add(place, data)
         return place
 
@@ -211,7 +221,7 @@ class PutDecisions:
         if absorbed := (*old.extras.get("absorbed", ()), *((absorbs,) if absorbs else ())):
             extras["absorbed"] = absorbed[-_ABSORBED:]
         flags, data = old.body[5] & FOLLOW_UP | row.form | (HAS_EXTRAS if extras else 0), row.data
-        if type(data) is DataPlace or len(data) > self.large:
+        if self._stays_on_log(data):
             data, flags = self._placed(data), flags | ON_LOG
         body = make_body(
             *(records.MERGE, slot, flags, row.priority, row.declaration, row.insertion, row.process, row.expiration),

@@ -18,15 +18,16 @@ from headwater.queue.data_place import LARGE
 from headwater.queue.data_reader import held, places_of
 from headwater.queue.dead_notices import Post
 from headwater.queue.decisions import Decisions, unknown_row
-from headwater.queue.listing import KeyHistory, dead_row, dead_rows, rows_of, schedules_of
+from headwater.queue.effective_settings import EffectiveSettings
+from headwater.queue.listing import END, KeyHistory, dead_row, find_dead, find_rows, schedules_of
 from headwater.queue.queue_log import open_log
 from headwater.queue.queue_puts import QueuePuts
 from headwater.queue.quick import MOST_ROWS, QuickClaim
 from headwater.queue.results import check_results, done_slices, fits_beside
 from headwater.queue.row import Row
 from headwater.queue.runtime import QueueRuntime
-from headwater.queue.selection import chosen_dead, dropped_dead, found_row, itself, retried, row_of
-from headwater.queue.settings import QueueSettings
+from headwater.queue.scan import AT_ONCE, scanned
+from headwater.queue.selection import chosen_dead, dropped_dead, found_dead, found_row, itself, retried, row_of
 from headwater.queue.statistics import counts_of
 from headwater.queue.values import (
     Claimed,
@@ -254,9 +255,16 @@ class Queue(QueuePuts):
         return rows[0]
 
     async def rows(self, *, state: State | None = None, prefix: bytes = b"", after: int = 0, limit: int = 100) -> list[Row]:
-        """Rows by id, those above `after`; of one state, of keys that begin with `prefix`. A page ends with the row that fills 32 MiB."""
+        """Rows by id, those above `after`; of one state, of keys that begin with `prefix`. A page ends with the row that fills 32 MiB.
+
+        Other calls go on meanwhile: a row that is there throughout is listed once, one that comes, goes or changes may be listed or not.
+        """
         now = self._runtime.now_ms
-        return await self._runtime.look_at(lambda decisions: rows_of(decisions.fold, state, prefix, after, limit, now=now()), itself)
+
+        def look(decisions: Decisions, after: int, limit: int, room: int) -> tuple[list[Row], int]:
+            return find_rows(decisions.fold, state, prefix, after, limit, room, now=now(), at_once=AT_ONCE)
+
+        return await scanned(self._runtime, look, itself, after, limit)
 
     async def schedules(self) -> list[ScheduledRow]:
         """The rows that come again, by key."""
@@ -281,7 +289,10 @@ class Queue(QueuePuts):
     async def dead_list(self, *, prefix: bytes = b"", reason: str = "", after: int = 0, limit: int = 100) -> list[DeadRow]:
         """Dead rows by id, those above `after`; of keys that begin with `prefix`, of one reason. A page ends as one of `rows` does."""
 
-        return await self._runtime.look_at(lambda decisions: dead_rows(decisions.fold, prefix, reason, after, limit), row_of)
+        def look(decisions: Decisions, after: int, limit: int, room: int) -> tuple[list[DeadRow], int]:
+            return find_dead(decisions.fold, prefix, reason, after, limit, room, at_once=AT_ONCE)
+
+        return await scanned(self._runtime, look, row_of, after, limit)
 
     async def dead_get(self, id: int) -> DeadRow:
         """Errors: `NotFound`."""
@@ -294,7 +305,7 @@ class Queue(QueuePuts):
         """
 
         puts: list[Put] = []
-        for some in await self._runtime.look(partial(chosen_dead, ids, prefix, reason)):
+        async for some in self._dead_slices(ids, prefix, reason):
             puts += await self._tell(partial(retried, some))
         return puts
 
@@ -302,9 +313,23 @@ class Queue(QueuePuts):
         """Forget dead rows; return how many. Errors: `NotFound` for an unknown id; then nothing has changed."""
 
         dropped = 0
-        for some in await self._runtime.look(partial(chosen_dead, ids, prefix, reason)):
+        async for some in self._dead_slices(ids, prefix, reason):
             dropped += await self._tell(partial(dropped_dead, some))
         return dropped
+
+    async def _dead_slices(self, ids: Sequence[int] | None, prefix: bytes, reason: str) -> AsyncIterator[list[int]]:
+        """The ids of the dead rows that are meant, in slices that fit into a record each. Of a filter, rows that were dead at the call."""
+        look = self._runtime.look
+        if ids is not None:
+            for some in await look(partial(chosen_dead, ids)):
+                yield some
+            return
+        after, last = -1, await look(lambda decisions: max(decisions.fold.deaths, default=END))
+        while after < last:
+            slices, after = await look(partial(found_dead, prefix, reason, after, last))
+            for some in slices:
+                yield some
+            await asyncio.sleep(0)
 
     def statistics(self) -> QueueStatistics:
         """What the queue holds, and what has happened since it was opened. What is under way is counted."""
@@ -316,18 +341,18 @@ class Queue(QueuePuts):
         await log.ready()
         reader = log.region.read(log.table)
         while entries := await reader.next_batch():
-            for entry in entries:
-                found.read(entry.sequence, entry.payload)
+            await asyncio.to_thread(found.read_all, entries)  # decoding a batch takes longer than others should wait
         return found.entries
 
-    def listen(self) -> AsyncIterator[QueueEvent]:
+    def listen(self, after: int | None = None) -> AsyncIterator[QueueEvent]:
         """Rows that become due and rows that die, from now on, and how many rows there are: at once, and each second in which that changes.
 
-        A listener that does not keep up misses events.
+        `after`: the position of the last event that was seen. Rows that have died behind it, and are dead still, are told first. One that
+        does not keep up, or comes back too late for that, is told `reset`, with how many rows there are.
         """
-        return self._runtime.listen()
+        return self._runtime.listen(after)
 
-    def change_settings(self, settings: QueueSettings) -> None:
+    def change_settings(self, settings: EffectiveSettings) -> None:
         """Use other settings from now on. The catalogue holds them: here they are only used."""
         self._runtime.use(settings)
 
@@ -345,7 +370,7 @@ async def open_queue(
     region: Region,
     table: int,
     *,
-    settings: QueueSettings,
+    settings: EffectiveSettings,
     clock: Clock,
     timers: Timers,
     large: int = LARGE,

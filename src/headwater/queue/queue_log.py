@@ -20,11 +20,11 @@ from headwater.core.memory import give_back_freed
 from headwater.queue.data_place import LARGE
 from headwater.queue.date_heap import NEVER
 from headwater.queue.decisions import Decisions
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.quick_replay import done_ids
 from headwater.queue.records import Malformed
 from headwater.queue.replay import replay
-from headwater.queue.settings import QueueSettings
 from headwater.queue.shared_calls import SharedCalls
 from headwater.wal.layout import RecordKind
 from headwater.wal.region import Region
@@ -39,7 +39,9 @@ _MANY = 100_000  # rows: with fewer, what reading them leaves in memory is not w
 class QueueLog:
     """The log side of an open queue. Belongs to one event loop. `open_log` makes it."""
 
-    def __init__(self, region: Region, table: int, fold: QueueFold, *, settings: QueueSettings, clock: Clock, large: int = LARGE) -> None:
+    def __init__(
+        self, region: Region, table: int, fold: QueueFold, *, settings: EffectiveSettings, clock: Clock, large: int = LARGE
+    ) -> None:
         self.region, self.table, self._append = region, table, region.append
         self.decisions = Decisions(fold, settings, large=large)
         self.broken = False
@@ -200,13 +202,13 @@ class QueueLog:
             self.on_settled()
 
 
-async def open_log(region: Region, table: int, *, settings: QueueSettings, clock: Clock, large: int = LARGE) -> QueueLog:
+async def open_log(region: Region, table: int, *, settings: EffectiveSettings, clock: Clock, large: int = LARGE) -> QueueLog:
     """Fold a table. Errors: `Damaged`, `Closed`, `Fenced`."""
     await region.ready()
     return QueueLog(region, table, await folded(region, table, clock, settings), settings=settings, clock=clock, large=large)
 
 
-async def folded(region: Region, table: int, clock: Clock, settings: QueueSettings | None = None) -> QueueFold:
+async def folded(region: Region, table: int, clock: Clock, settings: EffectiveSettings | None = None) -> QueueFold:
     """The fold of a table's live records. `settings`: of its rate.
 
     Errors: `Damaged` for a record that cannot be read.

@@ -14,6 +14,7 @@ from headwater.queue.checks import FORMS, MAX_KEY, checked_name
 from headwater.queue.claim_reader import lacks_data
 from headwater.queue.columns import Extras
 from headwater.queue.data_place import LARGE
+from headwater.queue.key_index import WHOLE_KEY
 from headwater.queue.records import INSERT
 from headwater.queue.row import NewRow
 from headwater.queue.runtime import QueueRuntime
@@ -63,10 +64,13 @@ class QuickPut:
             or not 0 <= priority <= 255
             or not 0 < len(key) <= MAX_KEY
             or len(data) > self._large
-            or key in fold.by_key
+            or (name := key if len(key) <= WHOLE_KEY else fold.by_key.name(key)) in fold.by_key
         ):
             return None
         if (turn.now != now or len(turn.calls.futures) >= MOST_CALLS) and not turn.begin(now):
+            return None
+        if not turn.keeps:
+            turn.end()  # it may have been begun in vain
             return None
         columns, calls, inserted = fold.columns, turn.calls, turn.inserted
         slot = columns.free.pop() if columns.free else columns.take()
@@ -76,7 +80,7 @@ class QuickPut:
             columns.free.append(slot)
             return None
         id = turn.first_id + len(inserted)
-        fold.insert_due(slot, key, body, priority, id)
+        fold.insert_due(slot, name, body, priority, id)
         inserted.append(body)
         future: asyncio.Future[list[Put]] = self._future()
         calls.futures.append(future)

@@ -53,7 +53,7 @@ def row_after(fold: QueueFold, dead: int, extras: Extras, now: int) -> CheckedRo
     which that row has the schedule; none where the dead row expires before its next run."""
     body, run = fold.columns.bodies[dead], following_run(extras, now)
     key = key_of(body)
-    if key in fold.by_key:
+    if fold.by_key.find(key) is not None:
         return _inherit(fold, key, extras)
     if _expires_before(body, run):
         return iter(())
@@ -66,7 +66,8 @@ def row_after(fold: QueueFold, dead: int, extras: Extras, now: int) -> CheckedRo
 
 def _inherit(fold: QueueFold, key: bytes, extras: Extras) -> Iterator[bytes]:
     """The row that has followed another one has its schedule, unless its put has said otherwise."""
-    slot = fold.by_key[key]
+    slot = fold.by_key.find(key)
+    assert slot is not None
     if not fold.columns.extras.get(slot, NO_EXTRAS).schedule:
         row = whole_row(fold, slot)
         heir = row._replace(extras={**row.extras, "schedule": extras.schedule, "run": extras.run})

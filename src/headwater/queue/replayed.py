@@ -5,7 +5,7 @@ Most rows of a log are done by its end: a token and an entry of the keys for eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from msgspec.structs import replace
@@ -13,14 +13,15 @@ from msgspec.structs import replace
 from headwater.queue.body import BODY_SIZE, PRIORITY
 from headwater.queue.claims import Claims, HeldRow
 from headwater.queue.columns import DEAD, FREE, HELD, RowColumns
+from headwater.queue.key_index import KeyIndex
 from headwater.queue.row import SLOW
 
 
-class NoKeys(dict[bytes, int]):
+class NoKeys(KeyIndex):
     """Takes keys, and keeps none."""
 
-    def __setitem__(self, key: bytes, slot: int) -> None: ...
-    def __delitem__(self, key: bytes) -> None: ...
+    def add(self, key: bytes, slot: int) -> None: ...
+    def leave(self, key: bytes) -> None: ...
 
 
 class ReplayedClaims(Claims):
@@ -49,9 +50,11 @@ class ReplayedClaims(Claims):
         return claims
 
 
-def keys_of(columns: RowColumns) -> dict[bytes, int]:
+def keys_of(columns: RowColumns, hash: Callable[[bytes], int]) -> KeyIndex:
     """The slots of the rows that wait or are processed, by key."""
     bodies, states = columns.bodies, np.frombuffer(columns.states, np.uint8)
     slots: list[int] = np.flatnonzero((states != FREE) & (states != HELD) & (states != DEAD)).tolist()
     found = [body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])] for body in map(bodies.__getitem__, slots)]  # as `key_of`
-    return dict(zip(found, slots, strict=True))
+    keys = KeyIndex(bodies, hash)
+    keys.fill(found, slots)
+    return keys

@@ -13,20 +13,20 @@ from headwater.core.timers import Timers
 from headwater.queue.answer import KnownAnswer
 from headwater.queue.carry import Carrier
 from headwater.queue.claim_reader import ClaimReader, lacks_data
-from headwater.queue.count_events import CountEvents
+from headwater.queue.count_events import CountEvents, counts_told
 from headwater.queue.data_reader import DataReader, held, places_of
 from headwater.queue.date_heap import NEVER
 from headwater.queue.dead_notices import DeadNotices, Post
 from headwater.queue.decisions import Decisions
-from headwater.queue.events import QueueEvents
+from headwater.queue.effective_settings import EffectiveSettings
+from headwater.queue.events import QueueEvents, deaths_behind
 from headwater.queue.queue_log import QueueLog
 from headwater.queue.results import ResultWaits
 from headwater.queue.row import Row
-from headwater.queue.settings import QueueSettings
 from headwater.queue.statistics import statistics_of
 from headwater.queue.timers import QueueAlarm
 from headwater.queue.turn_record import TurnRecord
-from headwater.queue.values import ClaimedRow, QueueEvent, QueueStatistics
+from headwater.queue.values import ClaimedRow, QueueEvent, QueueStatistics, Rates
 from headwater.queue.waiting import Served, WaitingClaims
 
 T = TypeVar("T")
@@ -40,8 +40,8 @@ class QueueRuntime:
     def __init__(self, name: str, log: QueueLog, *, clock: Clock, timers: Timers, post: Post | None = None) -> None:
         """`post`: tells the address of `on_dead` of dead rows; None: nobody is told."""
         self.name, self.log, self.now_ms = name, log, clock.now_ms
-        self.waiting, self.events, self.results = WaitingClaims(clock), QueueEvents(), ResultWaits(timers)
-        self._counts = CountEvents(self.events, timers, clock.now_ms, self.statistics)
+        self.waiting, self.events, self.results = WaitingClaims(clock), QueueEvents(self._reset), ResultWaits(timers)
+        self._counts = CountEvents(self.events, timers, clock.now_ms, self.statistics, position=lambda: log.durable)
         self._alarm = QueueAlarm(timers, self._ring)
         self.reader = DataReader(log.region, log.table)
         self.claims = ClaimReader(self, self.reader)
@@ -61,7 +61,7 @@ class QueueRuntime:
     def decisions(self) -> Decisions:
         return self.log.decisions
 
-    def use(self, settings: QueueSettings) -> None:
+    def use(self, settings: EffectiveSettings) -> None:
         """Decide by these settings from now on."""
         self.turn.end()
         self.log.decisions.use(settings)
@@ -178,13 +178,19 @@ class QueueRuntime:
         self.turn.end()
         return statistics_of(self.decisions, len(self.waiting), len(self.results), self.now_ms())
 
-    def listen(self) -> AsyncIterator[QueueEvent]:
-        """Events from now on."""
+    def listen(self, after: int | None = None) -> AsyncIterator[QueueEvent]:
+        """Events from now on; before them the deaths behind a position."""
         self.turn.end()
-        listening = self.events.listen(self.decisions.fold.order.due)
+        fold = self.decisions.fold
+        listening = self.events.listen(fold.order.due, () if after is None else deaths_behind(fold, after, self.log.durable))
         self._counts.begin()
         self.set_alarm()
         return listening
+
+    def _reset(self) -> QueueEvent:
+        now = self.now_ms()
+        found = statistics_of(self.decisions, len(self.waiting), len(self.results), now)
+        return QueueEvent("reset", now, counts=counts_told(found, Rates()), position=self.log.durable)
 
     # -- what comes by itself ---------------------------------------------------------------------------------------------
 
@@ -271,7 +277,9 @@ class QueueRuntime:
             self._carrier.look()
         if not self.log.broken:
             due = self.decisions.fold.order.promote(now)
-            if self.events.due(now, self.decisions.fold.order.due) or due:  # whoever has looked at its date has let a row be due, too
+            if (
+                self.events.due(now, self.decisions.fold.order.due, self.log.durable) or due
+            ):  # whoever has looked at its date has let a row be due, too
                 self._counts.look()
         self.wake()
         self.set_alarm()
@@ -305,7 +313,7 @@ class QueueRuntime:
         if decisions.died:
             self.events.died(decisions.died, log.durable)
         if self.events:
-            self.events.due(self.now_ms(), fold.order.due)
+            self.events.due(self.now_ms(), fold.order.due, log.durable)
             self._counts.look()
         if fold.columns.waits.waiters and not log.broken and decisions.doomed:
             self._advance(self.now_ms())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -13,6 +14,7 @@ from headwater.core.period import Period
 from headwater.core.settings import Note
 from headwater.core.spelling import nearest
 from headwater.core.units import Duration, Size
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.settings import QueueSettings
 
 
@@ -29,8 +31,8 @@ class _SettingForm(msgspec.Struct, frozen=True):
 
 
 def _forms() -> dict[str, _SettingForm]:
-    hints, found = get_type_hints(QueueSettings, include_extras=True), dict[str, _SettingForm]()
-    for field in msgspec.structs.fields(QueueSettings):
+    hints, found = get_type_hints(EffectiveSettings, include_extras=True), dict[str, _SettingForm]()
+    for field in msgspec.structs.fields(EffectiveSettings):
         hint = hints[field.name]
         assert get_origin(hint) is Annotated
         kind, note = get_args(hint)[0], next(one for one in get_args(hint)[1:] if isinstance(one, Note))
@@ -49,7 +51,7 @@ def schema() -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def read_settings(written: Mapping[str, Any], base: QueueSettings) -> QueueSettings:
+def read_settings(written: Mapping[str, Any], base: EffectiveSettings) -> EffectiveSettings:
     """`base` with what is written. Errors: `BadInput` for an unknown setting (with the nearest known one) and a value that cannot be."""
     values: dict[str, Any] = {}
     for name, value in written.items():
@@ -59,18 +61,27 @@ def read_settings(written: Mapping[str, Any], base: QueueSettings) -> QueueSetti
     return msgspec.structs.replace(base, **values)
 
 
-def show_settings(settings: QueueSettings) -> dict[str, Any]:
+def show_settings(settings: EffectiveSettings) -> dict[str, Any]:
     """Every setting that is set, with its unit."""
     shown = {name: _show(getattr(settings, name)) for name in _FORMS}
     return {name: value for name, value in shown.items() if value is not None}
 
 
 def given_settings(settings: object) -> dict[str, Any]:
-    """The settings that differ from the usual ones, as they are sent. Errors: `BadInput` for what are no settings of a queue."""
+    """The settings that Python code gives, as they are sent. Errors: `BadInput` for a value that cannot be, and what are no settings."""
     if not isinstance(settings, QueueSettings):
         raise BadInput(f"{settings!r:.60} are no settings of a queue.", hint='Write them such as QueueSettings(lease="60s").')
-    given = {name: getattr(settings, name) for name, form in _FORMS.items() if getattr(settings, name) != form.default}
-    return {name: _show(_read(name, _FORMS[name], value)) for name, value in given.items()}
+    return {name: _show(_read(name, _FORMS[name], _in_text(name, value))) for name, value in settings.given.items()}
+
+
+def _in_text(name: str, value: object) -> object:
+    """A span of time in milliseconds, as text. Errors: `BadInput` for one of less than a millisecond's grain."""
+    if not isinstance(value, timedelta):
+        return value
+    milliseconds, rest = divmod(value, timedelta(milliseconds=1))
+    if rest or milliseconds < 0:
+        raise BadInput(f"{name} cannot be {value!r}.", hint="Give a whole number of milliseconds, from 0 on.")
+    return str(Duration(milliseconds))
 
 
 def _read(name: str, form: _SettingForm, value: Any) -> Any:

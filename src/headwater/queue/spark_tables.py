@@ -1,4 +1,5 @@
-"""Queues as tables of Spark: `queue:NAME`, the rows that are there when the read is planned; with the option `view=dead`, the dead list.
+"""Queues as tables of Spark: `queue:NAME`, the rows that are there when the read is planned; with the option `view=dead`, the dead list;
+with `view=history`, what the log still holds.
 
 A row is the fold of many records. The driver folds the queue's log once, as its owner does, and each task gets rows of it: unlike the
 payloads of a region, they do not lie in the log as they are.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -23,13 +25,19 @@ from headwater.queue.data_place import DataPlace
 from headwater.queue.data_reader import give_data
 from headwater.queue.fold import QueueFold
 from headwater.queue.listing import ALL, dead_ids, dead_row, rows_of
+from headwater.queue.log_history import LogHistory
+from headwater.queue.records import Malformed
+from headwater.queue.region_hints import NAMESPACE
 from headwater.queue.requests import checked_name
 from headwater.queue.row import BINARY, PROCESSING, Row
 from headwater.queue.stored_queue import stored_fold
 from headwater.queue.values import DeadRow
 from headwater.spark.tables import PlannedTable, Table
+from headwater.wal.entries import LogEntry
+from headwater.wal.region_topics import region_topics
+from headwater.wal.view import RegionView
 
-OPTIONS = {"view": "rows (the default): waiting and processed rows; dead: the dead list"}
+OPTIONS = {"view": "rows (the default): waiting and processed rows; dead: the dead list; history: each change that the log still has"}
 _TIME = pa.timestamp("us", "UTC")
 _ROW = [
     pa.field("id", pa.int64(), nullable=False),
@@ -58,6 +66,17 @@ _ROW = [
 _DEATH = [pa.field("reason", pa.string(), nullable=False), pa.field("date", _TIME, nullable=False)]
 
 
+_CHANGE = [
+    pa.field("sequence", pa.int64(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("date", _TIME, nullable=False),
+    pa.field("change", pa.string(), nullable=False),
+    pa.field("id", pa.int64()),
+    pa.field("key", pa.binary()),
+    pa.field("detail", pa.string(), nullable=False),
+]
+
+
 class _QueueTable(PlannedTable):
     options = OPTIONS
     unstreamed = "its rows change and go"
@@ -78,6 +97,12 @@ class _QueueTable(PlannedTable):
             raise unknown(self._name, catalogue)
         return catalogue.entries[self._name]
 
+    def rows(self, log: Log, part: bytes, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
+        for batch in pa.ipc.open_stream(part):
+            yield {name: batch.column(name) for name in wanted}
+
+
+class _FoldedTable(_QueueTable):
     def plan(self, log: Log, split: int) -> list[bytes]:
         fold, payloads = stored_fold(log, self._entry(log), now=(now := self._clock.now_ms()))
         rows, parts = deque(self._rows(fold, now)), list[bytes]()
@@ -86,10 +111,6 @@ class _QueueTable(PlannedTable):
             fill(map(self._row, some), payloads)
             parts.append(_packed(self._columns(some)))
         return parts
-
-    def rows(self, log: Log, part: bytes, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
-        for batch in pa.ipc.open_stream(part):
-            yield {name: batch.column(name) for name in wanted}
 
     @abstractmethod
     def _rows(self, fold: QueueFold, now: int) -> Sequence[Any]:
@@ -104,7 +125,7 @@ class _QueueTable(PlannedTable):
         """That as columns."""
 
 
-class QueueRows(_QueueTable):
+class QueueRows(_FoldedTable):
     """The rows of a queue that wait or are processed, by id. An expired row is none."""
 
     schema = pa.schema(_ROW)
@@ -120,7 +141,7 @@ class QueueRows(_QueueTable):
         return _batch(self.schema, map(_cells, rows))
 
 
-class DeadRows(_QueueTable):
+class DeadRows(_FoldedTable):
     """The rows that a queue has given up, by id."""
 
     schema = pa.schema([*_ROW, *_DEATH])
@@ -138,12 +159,39 @@ class DeadRows(_QueueTable):
         return _batch(self.schema, cells)
 
 
+class QueueChanges(_QueueTable):
+    """Each change of a row that the log still has, in the order of the log."""
+
+    schema = pa.schema(_CHANGE)
+
+    def plan(self, log: Log, split: int) -> list[bytes]:
+        entry = self._entry(log)
+        view = RegionView(log, region_topics(NAMESPACE, entry.region))
+        return view.fold_table(entry.table, lambda _, parts: self._read(parts, split))
+
+    def _read(self, parts: Iterator[list[LogEntry]], split: int) -> list[bytes]:
+        history, found, packed = LogHistory(), list[dict[str, Any]](), list[bytes]()
+        try:
+            for one in chain.from_iterable(parts):
+                found += [change._asdict() for change in history.read(one)]
+                if len(found) >= split:
+                    packed.append(_packed(_batch(self.schema, iter(found))))
+                    found = []
+        except Malformed as error:
+            raise Damaged(f"A record of the queue {self._name} cannot be read: {error}.", hint="Run `headwater doctor`.") from error
+        return [*packed, _packed(_batch(self.schema, iter(found)))] if found else packed
+
+
+_VIEWS = {"rows": QueueRows, "dead": DeadRows, "history": QueueChanges}
+
+
 def queue_table(name: str, options: Mapping[str, str]) -> Table:
     """The table of `queue:name`. Errors: `BadInput`."""
     view = {option.lower(): value for option, value in options.items()}.get("view", "rows")
-    if view not in ("rows", "dead"):
-        raise BadInput(f"A queue has no view {view!r}.", hint="Leave the option out for its rows, or give view=dead for the dead list.")
-    return QueueRows(name) if view == "rows" else DeadRows(name)
+    if view not in _VIEWS:
+        hint = "Leave the option out for its rows, or give view=dead for the dead list, or view=history for what the log still has."
+        raise BadInput(f"A queue has no view {view!r}.", hint=hint)
+    return _VIEWS[view](name)
 
 
 def fill(rows: Iterable[Row], payloads: Mapping[int, bytes]) -> None:

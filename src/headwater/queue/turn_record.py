@@ -40,6 +40,8 @@ class TurnRecord:
         """The time of the record that is open."""
         self.claims = False
         """Whether the first due row may be claimed without a look at anything else, as long as the record is open."""
+        self.keeps = False
+        """Whether the data of rows that are put are kept in memory, as long as the record is open."""
         self.calls = SharedCalls([], [])
         """Those of the open record. The answers of claims are made at its end."""
         self.first_id = 0
@@ -61,7 +63,7 @@ class TurnRecord:
         fold = decisions.fold
         fold.begin(now)
         self.now, self.calls, self.inserted, self.finished, self.claimed = now, SharedCalls([], []), [], [], {}
-        self.first_id, order = fold.next_id, fold.order
+        self.first_id, order, self.keeps = fold.next_id, fold.order, decisions.has_room
         self.claims = not (
             fold.paused
             or fold.follow_ups

@@ -168,12 +168,14 @@ class QueueCounts(NamedTuple):
 
 
 class QueueEvent(msgspec.Struct, frozen=True):
-    """What a listener is told: rows have become due, a row is dead, or how many rows there are by now."""
+    """What a listener is told: rows have become due, a row is dead, or how many rows there are by now; `reset`: it has missed events."""
 
-    kind: Literal["due", "dead", "counts"]
+    kind: Literal["due", "dead", "counts", "reset"]
     date: int
     id: int = 0
     key: bytes = b""
     reason: str = ""
     count: int = 1
     counts: QueueCounts | None = None
+    position: int = 0
+    """The sequence of the last record that the event is of: whoever goes on behind it misses nothing that comes later."""

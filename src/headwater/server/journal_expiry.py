@@ -19,11 +19,12 @@ _FIRST = 60.0  # seconds: a restart in a row of many costs little
 
 
 class OwnerExpiry:
-    """Takes a turn every hour, and looks through each topic once a day. Belongs to one event loop."""
+    """Takes a turn every hour, and looks through each partition once a day. Belongs to one event loop."""
 
     def __init__(self, performer: JournalPerformer, *, clock: Clock | None = None) -> None:
         self._performer, self._clock = performer, clock or performer.clock
-        self._done: dict[str, str] = {}
+        self._done: dict[str, set[int]] = {}  # partitions that are done today
+        self._day = ""
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -43,13 +44,15 @@ class OwnerExpiry:
         """Purge what has expired in partitions that this process owns, or that nobody does. A topic that fails is named in the log
         messages, and tried again with the next turn. Errors: those of the log."""
         today = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).date().isoformat()
-        for name in await self._claimed():
-            if self._done.get(name) == today:
+        if today != self._day:
+            self._day, self._done = today, {}
+        for name, partitions in await self._claimed():
+            done = self._done.setdefault(name, set())
+            if len(done) >= partitions:
                 continue
             try:
-                with contextlib.suppress(NotOwner):  # the owner of the others looks through its own
-                    await self._performer.care.expire(ExpireJournals(topic=name))
-                self._done[name] = today
+                with contextlib.suppress(NotOwner):  # another one's, and perhaps this server's at the next turn
+                    await self._performer.care.expire(ExpireJournals(topic=name), done)
             except HeadwaterError as error:
                 logging.getLogger("headwater.journal").warning("%s: %s %s", name, error.message, error.hint)
 
@@ -63,7 +66,9 @@ class OwnerExpiry:
             except HeadwaterError as error:
                 logging.getLogger("headwater.journal").warning("%s %s", error.message, error.hint)
 
-    async def _claimed(self) -> list[str]:
-        """The topics whose owners alone may append."""
+    async def _claimed(self) -> list[tuple[str, int]]:
+        """The topics whose owners alone may append, and their numbers of partitions."""
         topics = self._performer.topics_open
-        return await topics.work_with_log(lambda log: [topic.name for topic in topics.topics(log).list() if has_claims(log, topic)])
+        return await topics.work_with_log(
+            lambda log: [(topic.name, topic.partitions) for topic in topics.topics(log).list() if has_claims(log, topic)]
+        )

@@ -177,15 +177,15 @@ class JournalHandlers:
             yield b"id: %b\ndata: %b\n\n" % (place.encode(), json.encode(show_followed(row, id, place)))
 
 
-def _lines(body: bytes) -> list[BulkLine]:
-    """Errors: `BadInput`, with the number of the line: nothing is appended where one cannot be read."""
-    lines = []
+def _lines(body: bytes) -> list[BulkLine | BadInput]:
+    """The Appends of lines; for one that cannot be read the error, with its number."""
+    lines: list[BulkLine | BadInput] = []
     for number, line in enumerate(body.splitlines(), 1):
         if line.strip():
             try:
                 lines.append(read_line(line))
             except BadInput as error:
-                raise BadInput(f"Line {number}: {error.message}", hint=error.hint) from None
+                lines.append(BadInput(f"Line {number}: {error.message}", hint=error.hint))
     return lines
 
 

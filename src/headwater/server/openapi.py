@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.client.jobs import JobStatus
 from headwater.core.errors import BadInput, BadType, Denied, Forbidden, HeadwaterError, TooLarge
+from headwater.server.shared_address import shared
 from headwater.wire.operation import Operation, Role
 from headwater.wire.problems import MEDIA_TYPE, Problem
 from headwater.wire.request import shape_of
@@ -72,19 +73,18 @@ class Components:
 
 def document(operations: Iterable[Operation[Any, Any]], version: str) -> dict[str, Any]:
     """The OpenAPI 3.1 description of the operations. Errors: `TypeError` for two structs, or two operations, of one name."""
-    components, paths = Components(), dict[str, dict[str, Any]]()
+    components, addresses = Components(), dict[tuple[str, str], list[Operation[Any, Any]]]()
     components.of(Problem)
     names: set[str] = set()
     for operation in operations:
         if operation.id in names:
             raise TypeError(f"Two operations are named {operation.id}")
         names.add(operation.id)
-        methods = paths.setdefault(operation.path, {})
-        described = _described(operation, components)
-        first = methods.setdefault(operation.method.lower(), described)
-        if first is not described:  # another type of answer at the same address
-            for status, answer in described["responses"].items():
-                first["responses"].setdefault(status, answer).setdefault("content", {}).update(answer.get("content", {}))
+        addresses.setdefault((operation.path, operation.method.lower()), []).append(operation)
+    paths: dict[str, dict[str, Any]] = {}
+    for (path, method), sharing in addresses.items():
+        described = [_described(operation, components) for operation in sharing]
+        paths.setdefault(path, {})[method] = described[0] if len(sharing) == 1 else shared(sharing, described)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -192,7 +192,8 @@ def _said(operation: Operation[Any, Any]) -> str:
         return "Done."
     if get_origin(answer) is list:
         return "A page of them; the Link header leads to the next." if operation.paging else "All of them."
-    return re.split(r"(?<=[.:]) |\n", (answer.__doc__ or "").strip())[0] or "The answer."
+    text = (answer.__doc__ or "").strip() if isinstance(answer, type) and issubclass(answer, msgspec.Struct) else ""
+    return re.split(r"(?<=[.:]) |\n", text)[0] or ("Items as they come." if operation.kind == "stream" else "The answer.")
 
 
 def _structs(kind: Any) -> set[type]:

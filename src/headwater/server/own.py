@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from starlette.responses import Response
 
+from headwater import parts
 from headwater.client.jobs import Jobs, JobStatus
 from headwater.core.errors import Damaged, Forbidden, NotFound, Unavailable
 from headwater.core.metrics import CONTENT_TYPE, Metrics
 from headwater.server.call import Call, json_answer
 from headwater.server.caller import beyond_prefixes
-from headwater.server.pages import front_page, reference_page
+from headwater.server.pages import ServedPart, front_page, reference_page
 from headwater.server.route import Route
 from headwater.server.tickets import ADDRESS, LONGEST
 from headwater.wire.operation import Operation, Request, Role, described
@@ -193,16 +196,27 @@ class OwnHandlers:
         document: Callable[[], dict[str, Any]],
         team: Team | None = None,
         tokens: Tokens | None = None,
+        data: Path | None = None,
     ) -> None:
-        """`team`: the other workers, which the answers include. `tokens`: None where the server asks for none."""
+        """`team`: the other workers, which the answers include. `tokens`: None where the server asks for none. `data`: the directory that
+        it serves."""
         self._log, self._metrics, self._stop, self._jobs, self._document, self._team = log, metrics, stop, jobs, document, team
-        self._tokens = tokens
+        self._tokens, self._data = tokens, data
 
     def routes(self) -> list[Route]:
         return [Route(operation, getattr(self, operation.name)) for operation in OWN]
 
     async def front(self, call: Call) -> ASGIApp:
-        return _page(front_page(metadata.version("headwater"), await self._log.engine()))
+        owners: Counter[str] | None = None
+        if self._tokens is None:  # who has no token is told nothing of what is stored
+            with suppress(Damaged):
+                owners = Counter(topic.settings.owner or "log" for topic in await self._log.topics())
+        served = [
+            ServedPart(part.name, f"/{part.operations[0].path.split('/')[1]}", None if owners is None else owners[part.name])
+            for part in parts.PARTS
+        ]
+        name = "" if self._data is None or self._tokens is not None else self._data.absolute().name
+        return _page(front_page(metadata.version("headwater"), await self._log.engine(), served, data=name))
 
     async def docs(self, call: Call) -> ASGIApp:
         return _page(reference_page(self._document()))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.server.openapi import ITEM
+from headwater.server.shared_address import OPERATIONS
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
@@ -18,15 +19,32 @@ _STYLE = (
 )
 
 
-def front_page(version: str, engine: str) -> str:
-    """The front page."""
+class ServedPart(NamedTuple):
+    """A part as the front page shows it. `topics`: how many topics of the log hold it; None: not told."""
+
+    name: str
+    address: str
+    topics: int | None
+
+
+def front_page(version: str, engine: str, served: Iterable[ServedPart] = (), *, data: str = "") -> str:
+    """The front page. `data`: the name of the data directory; empty: not told."""
+    of = f" of <code>{escape(data)}</code>" if data else ""
+    rows = "".join(_served(part) for part in served)
     return _page(
         "headwater",
-        f"<h1>headwater</h1><p>Version {escape(version)}, {escape(engine)} log. One log at the source; everything downstream is "
-        'rebuilt from it.</p><ul><li><a href="docs">Every address</a>, also as <a href="openapi.json">OpenAPI</a></li>'
+        f"<h1>headwater</h1><p>Version {escape(version)}, {escape(engine)} log{of}. One log at the source; everything downstream is "
+        f"rebuilt from it.</p><table>{rows}</table><ul>"
+        '<li><a href="docs">Every address</a>, also as <a href="openapi.json">OpenAPI</a></li>'
         '<li><a href="healthz">healthz</a>, <a href="readyz">readyz</a>, <a href="metrics">metrics</a></li></ul>'
         "<p>From a terminal: <code>headwater --help</code>. From Python: <code>headwater.open</code> with this address.</p>",
     )
+
+
+def _served(part: ServedPart) -> str:
+    topics = "" if part.topics is None else f"{part.topics:,} topic{'' if part.topics == 1 else 's'}"
+    name, address = escape(part.name), escape(part.address)
+    return f'<tr><td><a href="docs#{name}">{name}</a></td><td><code>{address}</code></td><td>{topics}</td></tr>'
 
 
 def reference_page(document: Mapping[str, Any]) -> str:
@@ -36,24 +54,28 @@ def reference_page(document: Mapping[str, Any]) -> str:
     tags: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            tags.setdefault(operation["tags"][0], []).append(_operation(path, method, operation))
+            for media, way in operation.get(OPERATIONS, {"": operation}).items():
+                tags.setdefault(operation["tags"][0], []).append(_operation(path, method, way, media))
     for tag, operations in tags.items():
-        parts.append(f"<h2>{escape(tag)}</h2>{''.join(operations)}")
+        parts.append(f'<h2 id="{escape(tag)}">{escape(tag)}</h2>{"".join(operations)}')
     parts.append("<h2>Shapes</h2>")
     parts += [_shape(name, schema) for name, schema in document["components"]["schemas"].items()]
     return _page(f"{info['title']}: every address", "".join(parts))
 
 
-def _operation(path: str, method: str, operation: Mapping[str, Any]) -> str:
+def _operation(path: str, method: str, operation: Mapping[str, Any], media: str) -> str:
+    """`media`: the Accept that chooses it, where several operations share the address."""
     rows = "".join(_parameter(part) for part in operation["parameters"])
     table = f"<table><tr><th>parameter</th><th>in</th><th>what it is</th></tr>{rows}</table>" if rows else ""
+    chosen = f"<p>With <code>Accept: {escape(media)}</code></p>" if media else ""
+    ticket = "; opened with a ticket, too" if {"ticket": []} in operation.get("security", ()) else ""
     body = operation.get("requestBody", {}).get("content", {})
     sent = "".join(f"<p>Body, <code>{escape(kind)}</code>: {_kind(part['schema'])}</p>" for kind, part in body.items())
     answers = "".join(_answer(status, part) for status, part in operation["responses"].items())
     return (
         f'<details id="{escape(operation["operationId"])}"><summary><span class="method">{method.upper()}</span> '
-        f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary><p>Role: {escape(operation['x-role'])}</p>"
-        f"{table}{sent}<table>{answers}</table></details>"
+        f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary><p>Role: {escape(operation['x-role'])}{ticket}</p>"
+        f"{chosen}{table}{sent}<table>{answers}</table></details>"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from starlette.types import Receive, Scope, Send
 
 from headwater.client.http_pool import HttpPool
-from headwater.client.http_protocol import ConnectionEnded, Exchange, HttpProtocol
+from headwater.client.http_protocol import AnswerLate, ConnectionEnded, Exchange, HttpProtocol
 from headwater.core.errors import OutcomeUnknown, Unavailable
 from headwater.server.call import ClientGone, read_body
 from headwater.server.caller import FORWARDED, origin_of
@@ -29,12 +29,14 @@ async def pass_on(
     host: bytes = b"",
     asking: Headers = (),
     answering: Headers = (),
+    patience: float | None = None,
 ) -> None:
     """Send a request to another server as it came, and its answer to the client, with some headers more. `host`: of the other server, where
     it is not this one's.
 
-    An answer may take as long as the other one needs; when that dies, its connections end. Errors: `Unavailable` where it is away, and
-    nothing was sent; `OutcomeUnknown` where it ends before it answers a change; those of `read_body`.
+    `patience`: seconds without a byte of the answer; None: an answer may take as long as the other one needs, as where this machine looks
+    after it: when it dies, its connections end. Errors: `Unavailable` where it is away, and nothing was sent; `OutcomeUnknown` where it
+    ends before it answers a change, or answers too late; those of `read_body`.
     """
     try:
         body = await read_body(scope, receive, max_body)
@@ -53,7 +55,7 @@ async def pass_on(
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     head = b"%b %b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n" % (method.encode(), target, b"".join(lines), len(body))
     protocol = await _connected(pool)
-    exchange = Exchange(asyncio.get_running_loop(), patience=None, streamed=True)
+    exchange = Exchange(asyncio.get_running_loop(), patience=patience, streamed=True)
     gone = asyncio.create_task(_disconnected(receive))
     gone.add_done_callback(lambda task: None if task.cancelled() else protocol.leave(exchange))
     begun = False
@@ -74,8 +76,9 @@ async def pass_on(
             return
         if method == "GET":
             raise _away() from error
+        says = f"has not answered for {patience:g} s" if isinstance(error, AnswerLate) else "ended before it answered"
         raise OutcomeUnknown(
-            "The worker that does this ended before it answered; it may have been done or not.",
+            f"The process that does this {says}; it may have been done or not.",
             hint="Read what is there before sending it again.",
         ) from error
     finally:

@@ -14,7 +14,7 @@ import msgspec
 from headwater.core.errors import Forbidden
 from headwater.documents.follow_operations import FEED, FEED_LINES
 from headwater.documents.index_operations import VIEWS
-from headwater.documents.operations import BATCH, CONTENT_LIST, DOCUMENTS
+from headwater.documents.operations import BATCH, CONTENT_EXPORT, CONTENT_LIST, DOCUMENTS
 from headwater.wire.operation import Operation
 
 PathAction = Literal["read", "write", "follow"]
@@ -51,7 +51,7 @@ def check_rules(rules: PathRules | None, operation: Operation[Any, Any], variabl
     """See that a request keeps to the rules of its token. The lines of a batch are checked when they are read. Errors: `Forbidden`."""
     if rules is None or operation.part != DOCUMENTS.name or operation is BATCH:
         return
-    if operation is CONTENT_LIST:
+    if operation in (CONTENT_LIST, CONTENT_EXPORT):
         rules.check("read", f"{query['prefix']}\0")  # `shop` lists shopping, too, and only `shop/` what is below shop
         return
     path = None if operation in _WHOLE else variables.get("path")

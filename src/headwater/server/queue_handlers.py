@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -12,15 +12,18 @@ from starlette.responses import Response
 from headwater.client.queue_performer import QueuePerformer, show_put
 from headwater.core.errors import BadInput
 from headwater.queue.answer import RecalledAnswer
+from headwater.queue.answers import ShownEvent
 from headwater.queue.bodies import read_claim, read_done, read_settings_body
 from headwater.queue.claim_json import encode_claimed
+from headwater.queue.follow_request import FollowQueue
 from headwater.queue.json_form import is_list, read_rows
 from headwater.queue.operations import CREATE, DONE, LISTEN, QUEUE, RESULT
-from headwater.queue.requests import ClaimRows, CreateQueue, DoneClaim, FindResult, PutRows, QueueRequest
+from headwater.queue.requests import ClaimRows, CreateQueue, DoneClaim, FindResult, PutRows
 from headwater.queue.result_form import show_result, told_done
 from headwater.queue.values import Claimed, Put
 from headwater.server.call import Call, ClientGone
 from headwater.server.hot import HotAnswer, HotCall
+from headwater.server.stream import EventStream
 from headwater.wire import json
 from headwater.wire.operation import Reply
 
@@ -50,10 +53,11 @@ class QueueHandlers:
         return self._handlers.answered(CREATE, call, await self._handlers.backend.perform(CREATE, asked, who=call.who))
 
     async def listen(self, call: Call) -> ASGIApp:
-        request: QueueRequest = await call.request()
+        request: FollowQueue = await call.request()
         request.check()
         await self._performer.count(request)  # an unknown queue is an error answer, not a stream
-        return await self._handlers.stream(LISTEN, call)
+        handlers = self._handlers
+        return EventStream(_told(self._performer.stream(LISTEN, request)), streams=handlers.streams, stop=handlers.stop, ids=handlers.ids)
 
     # -- putting ----------------------------------------------------------------------------------------------
 
@@ -188,3 +192,9 @@ def _claimed(claimed: Claimed) -> bytes:
     if not claimed.claims and not claimed.stale:
         return b""
     return encode_claimed(claimed)
+
+
+async def _told(events: AsyncIterator[ShownEvent]) -> AsyncGenerator[bytes]:
+    """Events of a queue as server-sent ones: each under the name of its kind; its id is its position."""
+    async for event in events:
+        yield b"id: %d\nevent: %b\ndata: %b\n\n" % (event.position, event.kind.encode(), json.encode(event))

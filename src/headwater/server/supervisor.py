@@ -1,4 +1,7 @@
-"""Supervises the workers of a server: starts them, restarts dead ones, and ends them together.
+"""Supervises the workers of a server: starts them, restarts dead ones, kills those that hang, and ends them together.
+
+A worker's event loop writes a byte to its parent every second: a worker that does not for `server.hang_timeout` hangs, and would keep its
+partitions and queued connections for ever. Time in which the parent itself stood still does not count: the workers may have, too.
 
 The parent listens on the sockets and serves nothing. Workers inherit them by fork, so that a worker's death loses no queued connection. The
 parent has no threads and no event loop, because it forks at any time.
@@ -35,6 +38,9 @@ from headwater.wire.problems import error_of, problem_of
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 _WATCHED = (*_STOPS, signal.SIGCHLD)
 _READY = b"ready"
+_BEAT = b"."
+_BEATS = 1.0  # seconds between two signs of life
+_LATE = 5.0  # seconds by which the parent wakes later than it wanted: it stood still
 _LIVED = 10.0  # seconds of life after which a dead worker is restarted at once
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds before a restart, by the number of early deaths
 _KILLED = 5.0  # seconds beyond the grace after which a worker that does not end is killed
@@ -44,16 +50,18 @@ _KILLED = 5.0  # seconds beyond the grace after which a worker that does not end
 class _Child:
     slot: int
     since: float
-    said: int  # the pipe on which it reports that it is ready, or its error
+    said: int  # the pipe on which it reports that it is ready, or its error; then its signs of life
     words: bytes = b""
+    ready: bool = False
+    heard: float = 0.0  # when it last gave a sign of life, since it is ready
 
-    @property
-    def ready(self) -> bool:
-        return self.words == _READY
-
-    def hear(self) -> None:
+    def hear(self, now: float) -> None:
         with suppress(BlockingIOError):
-            self.words += os.read(self.said, 1 << 16)
+            while words := os.read(self.said, 1 << 16):
+                self.heard = now
+                if not self.ready:
+                    self.words += words
+                    self.ready = self.words.startswith(_READY)
 
 
 class Supervisor:
@@ -79,6 +87,7 @@ class Supervisor:
         self._young = [0] * settings.server.workers
         self._running = False
         self._kill_at: float | None = None  # set once it stops
+        self._patience = settings.server.hang_timeout.seconds
         self._lives, self._dies = os.pipe()  # workers see its end when the parent is gone
 
     def run(self) -> bool:
@@ -116,18 +125,27 @@ class Supervisor:
                 self._end_all(signal.SIGTERM)
                 self._ending()
             self._hear()
+            self._kill_hanging()
             self._reap()
             self._start_again()
         return True
 
     def _wait(self, signals: socket.socket) -> bytes:
-        """Wait for a signal, a worker's report, or the next due restart. Returns the numbers of the signals."""
-        times = [*self._due.values(), *([self._kill_at] if self._kill_at is not None else [])]
-        timeout = max(0.0, min(times) - self._clock.monotonic()) * 1000 + 1 if times else None
+        """Wait for a signal, what a worker says, the next due restart, or until a worker hangs. Returns the numbers of the signals."""
+        times, began = [*self._due.values()], self._clock.monotonic()
+        if self._kill_at is not None:
+            times.append(self._kill_at)
+        elif self._patience:
+            times += [child.heard + self._patience for child in self._children.values() if child.ready]
+        timeout = max(0.0, min(times) - began) if times else None
         poll = select.poll()
-        for fd in (signals.fileno(), *(child.said for child in self._children.values() if not child.ready)):
+        for fd in (signals.fileno(), *(child.said for child in self._children.values())):
             poll.register(fd, select.POLLIN)
-        poll.poll(timeout)
+        poll.poll(None if timeout is None else timeout * 1000 + 1)
+        now = self._clock.monotonic()
+        if timeout is not None and now - began > timeout + _LATE:
+            for child in self._children.values():
+                child.heard = now
         with suppress(BlockingIOError):
             return signals.recv(1024)
         return b""
@@ -148,13 +166,26 @@ class Supervisor:
         self._children[pid] = _Child(slot, self._clock.monotonic(), said)
 
     def _hear(self) -> None:
+        now = self._clock.monotonic()
         for child in self._children.values():
-            if not child.ready:
-                child.hear()
+            child.hear(now)
         if not self._running and self._kill_at is None and len(self._children) == len(self._young):
             self._running = all(child.ready for child in self._children.values())
             if self._running:
                 self._started()
+
+    def _kill_hanging(self) -> None:
+        now = self._clock.monotonic()
+        for pid, child in self._children.items() if self._patience and self._kill_at is None else ():
+            if not child.ready or now < child.heard + self._patience:
+                continue
+            child.hear(now)  # what it has said since the last look
+            if now >= child.heard + self._patience:
+                logging.getLogger("headwater.server").error(
+                    "worker %d (process %d) has given no sign of life for %g s; it is killed", child.slot, pid, self._patience
+                )
+                child.heard = now
+                os.kill(pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         now = self._clock.monotonic()
@@ -166,7 +197,7 @@ class Supervisor:
             if not ended:
                 continue
             child = self._children.pop(pid)
-            child.hear()
+            child.hear(now)
             problem = b"" if child.ready else child.words
             os.close(child.said)
             if self._kill_at is not None:
@@ -235,6 +266,14 @@ class Supervisor:
             # lost. The library takes long to import, so a thread does it.
             await asyncio.to_thread(_log_messages, self._settings)
             os.write(says, _READY)
+            os.set_blocking(says, False)
+            if self._patience:
+                beat()
+
+        def beat() -> None:
+            with suppress(OSError):  # the parent stands still, or is gone: `_lives` tells
+                os.write(says, _BEAT)
+            loop.call_later(min(_BEATS, self._patience / 4), beat)
 
         async def ending() -> None:
             loop.remove_reader(self._lives)

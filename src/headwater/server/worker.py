@@ -154,7 +154,14 @@ class Worker:
         handlers = Handlers(backend, streams=streams, stop=self._stopped, ids=self._ids)
         described = cache(lambda: document([*OWN, *parts.operations()], metadata.version("headwater")))
         own = OwnHandlers(
-            log=log, metrics=metrics, stop=self._stopped, jobs=backend.jobs, document=described, team=team, tokens=self._tokens
+            log=log,
+            metrics=metrics,
+            stop=self._stopped,
+            jobs=backend.jobs,
+            document=described,
+            team=team,
+            tokens=self._tokens,
+            data=self._settings.data,
         )
         elsewhere = {part.name for part in parts.PARTS if not self._runs(part)}
         hops = {part.name for part in parts.PARTS if part.hops and self._settings.log.engine == "kafka"}
@@ -179,7 +186,13 @@ class Worker:
             public = forwarding = Forwarding(app, routes, team=team, backend=backend, max_body=server.max_body)
             self._passing.append(forwarding)
         if hops:
-            public = hopping = OwnerHop(public, app, routes, parts=hops, address=address, max_body=server.max_body)
+            forgets = [(load(part.forgets), backend.performer(part.name)) for part in parts.PARTS if part.name in hops and part.forgets]
+
+            def lost(address: str) -> None:
+                for forget, performer in forgets:
+                    forget(performer, address)
+
+            public = hopping = OwnerHop(public, app, routes, parts=hops, address=address, max_body=server.max_body, lost=lost)
             self._passing.append(hopping)
         return public, app, own
 

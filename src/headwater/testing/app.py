@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from headwater import parts
@@ -34,13 +35,19 @@ def app_over(
     origins: Sequence[str] = (),
 ) -> App:
     """Every address of the server and `more`. Ids are `id`, bodies have up to 10,000 bytes. `performers`: of parts, in place
-    of theirs. `origins`: of other sites, whose pages may ask."""
+    of theirs. `origins`: of other sites, whose pages may ask. The front page calls the directory `orders-data`."""
     clock, metrics, stop = clock or SystemClock(), metrics or Metrics(), asyncio.Event()
     backend = LocalBackend(log, clock=clock, performers=performers)
     streams = Streams(most=10, memory=1 << 20, metrics=metrics.http, now=clock.monotonic)
     handlers = Handlers(backend, streams=streams, stop=stop, ids=lambda: "id")
     own = OwnHandlers(
-        log=log, metrics=metrics, stop=stop, jobs=backend.jobs, document=lambda: document([*OWN, *parts.operations()], "1"), tokens=tokens
+        log=log,
+        metrics=metrics,
+        stop=stop,
+        jobs=backend.jobs,
+        document=lambda: document([*OWN, *parts.operations()], "1"),
+        tokens=tokens,
+        data=Path("/folder/orders-data"),
     )
     return App(
         [*own.routes(), *handlers.routes(), *more],

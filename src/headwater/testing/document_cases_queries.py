@@ -242,7 +242,13 @@ class DocumentQueryCases(DocumentCasesGround):
         house.index(path, "full", sortBy=[{"fieldName": "n"}], materialize=True)
         assert house.query(path, sort="n") == ["b", "a"]
         house.put(f"{path}/a", {"n": 0, "new": True})
-        assert house.get(path, "sort=n").json()["_embedded"]["els"][0] == {"id": "a", "n": 0, "new": True}
+        house.put(f"{path}/c", {"n": 3, "old": True})
+        house.put(f"{path}/c", {"n": 3, "old": False})
+        house.delete(f"{path}/b")
+        answer = house.get(path, "sort=n&explain=1").json()
+        assert answer["_embedded"]["els"] == [{"id": "a", "n": 0, "new": True}, {"id": "c", "n": 3, "old": False}]
+        assert (answer["explain"]["index"], answer["explain"]["bodies"]) == ("full", "index")
+        assert house.get(path, "explain=1").json()["explain"]["bodies"] == "collection"
 
 
 def _accepts(filter: str, item: dict[str, Any]) -> bool:

@@ -18,10 +18,11 @@ Step = tuple[Method, str, Mapping[str, Any] | None]
 """A change: what is done, to which item, and the body after it."""
 
 
-def definition(number: int, *fields: str, state: str = "building", filter_by: str = "") -> IndexDefinition:
+def definition(number: int, *fields: str, state: str = "building", filter_by: str = "", materialize: bool = False) -> IndexDefinition:
     """An index over fields, each with a minus where it descends."""
     order = tuple(SortField(field.lstrip("-"), "desc" if field.startswith("-") else "asc") for field in fields)
-    return IndexDefinition(id=f"index-{number}", number=number, sort_by=order, filter_by=filter_by, state=state)  # type: ignore[arg-type]
+    made = IndexDefinition(id=f"index-{number}", number=number, sort_by=order, filter_by=filter_by, materialize=materialize)
+    return msgspec.structs.replace(made, state=state)
 
 
 class RecordedDocuments:
@@ -120,11 +121,12 @@ class RecordedDocuments:
 
     # -- the model --------------------------------------------------------------------------------------------
 
-    def index_rows(self, uri: str, number: int) -> list[IndexRow]:
-        """Every row that an index must have once it is ready."""
-        keys = index_keys(self.indexes[uri][number])
-        items = [(item, json.decoder(dict)(row.body)) for item, row in self.rows.get(uri, {}).items()]
-        return sorted(IndexRow(key, item) for item, body in items if (key := keys.key(item, body)) is not None)
+    def index_rows(self, uri: str, number: int, *, copies: bool = False) -> list[IndexRow]:
+        """Every row that an index must have once it is ready. `copies`: with the items, where it is materialized."""
+        index = self.indexes[uri][number]
+        keys, copied = index_keys(index), copies and index.materialize
+        found = [(keys.key(item, json.decoder(dict)(row.body)), row) for item, row in self.rows.get(uri, {}).items()]
+        return sorted(IndexRow(key, row.item, row.body if copied else b"") for key, row in found if key is not None)
 
     def apply_to(self, store: DocumentStore, cuts: Sequence[int] = ()) -> None:
         """Apply all records, in calls that end at these offsets."""
@@ -140,12 +142,13 @@ class RecordedDocuments:
             rows, indexes = self.rows.get(uri, {}), self.indexes.get(uri, {})
             assert view.head(uri) == head
             assert list(all_rows(view, uri)) == [rows[item] for item in sorted(rows)]
+            assert view.count(uri) == (len(rows) if uri.endswith("~") else 0)
             assert list(all_changes(view, uri)) == self.places.get(uri, [])
             shown = {index.number: index for index in view.indexes(uri)}
             assert {number: index.id for number, index in shown.items()} == {number: index.id for number, index in indexes.items()}
             for number, index in shown.items():
                 if index.state == "ready":
-                    assert list(all_index_rows(view, uri, number)) == self.index_rows(uri, number)
+                    assert list(all_index_rows(view, uri, number)) == self.index_rows(uri, number, copies=True)
         expiring = [(row.expires, uri, item) for uri, rows in self.rows.items() for item, row in rows.items() if row.expires]
         assert view.expiring(1 << 60, 1000) == [(uri, item) for _, uri, item in sorted(expiring)]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 
@@ -55,11 +56,10 @@ def history_of(steps: list[tuple[str, str, str, dict[str, Any]]]) -> RecordedDoc
         elif kind == "restart" and collection:
             history.write(uri, [("put", "1", body), ("put", "2", body), ("delete", "", None), ("put", "3", body), ("put", "3", {})])
         elif kind == "index" and collection:
-            history.set_index(uri, definition(number + 1, "p", "-q", filter_by="p > 0" if number % 2 else ""))
+            filter_by = "p > 0" if number % 2 else ""
+            history.set_index(uri, definition(number + 1, "p", "-q", filter_by=filter_by, materialize=number % 3 == 0))
         elif kind == "ready" and indexes:
-            index = max(indexes)
-            fields = [("-" if field.order == "desc" else "") + field.field_name for field in indexes[index].sort_by]
-            history.set_index(uri, definition(index, *fields, filter_by=indexes[index].filter_by, state="ready"))
+            history.set_index(uri, msgspec.structs.replace(indexes[max(indexes)], state="ready"))
         elif kind == "drop" and indexes:
             history.drop_index(uri, min(indexes))
         elif kind == "settings" and collection:

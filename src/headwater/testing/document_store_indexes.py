@@ -103,7 +103,7 @@ class DocumentStoreIndexes(DocumentStoreGround):
         """In any order, and added in that of the ids."""
         for number in range(40):
             history.put("c~", f"{number:02}", p=number % 7)
-        history.set_index("c~", definition(1, "p"))
+        history.set_index("c~", definition(1, "p", materialize=True))
         history.apply_to(store)
         shards = cut_shards(store, "c~", 1, after="", limit=9, each=6)
         assert [(one.after, one.upto) for one in shards][::5] == [("", "05"), ("29", "35")]
@@ -124,7 +124,7 @@ class DocumentStoreIndexes(DocumentStoreGround):
             assert add_shard(store, "c~", 1, made[place]) == built  # twice is once
         with store.view() as view:
             assert view.index_rows("c~", 1, limit=100) == history.index_rows("c~", 1)
-        history.set_index("c~", definition(1, "p", state="ready"))
+        history.set_index("c~", definition(1, "p", state="ready", materialize=True))
         history.apply_to(store)
         assert add_shard(store, "c~", 1, made[0]) is None
         with pytest.raises(Conflict, match="no longer being built"):
@@ -158,13 +158,57 @@ class DocumentStoreIndexes(DocumentStoreGround):
     def test_an_index_that_is_ready_is_whole_in_a_store_folded_anew(self, store: DocumentStore, history: RecordedDocuments) -> None:
         for number in range(2500):
             history.put("c~", str(number), p=number % 7)
-        history.set_index("c~", definition(1, "p"))
+        for full in (False, True):
+            history.set_index("c~", definition(1 + full, "p", materialize=full))
         history.put("c~", "5", p=100)
-        history.set_index("c~", definition(1, "p", state="ready"))
+        for full in (False, True):
+            history.set_index("c~", definition(1 + full, "p", state="ready", materialize=full))
         history.delete("c~", "6")
         history.apply_to(store)
         with store.view() as view:
             history.check(view)
+
+    def test_a_materialized_index_holds_the_items(self, store: DocumentStore, history: RecordedDocuments) -> None:
+        """In every way in which its rows are made: by changes, by a build beside them, by a fold from the beginning."""
+        for number in range(30):
+            history.put("c~", f"{number:02}", p=number % 3, q="before")
+        history.set_index("c~", definition(1, "p", state="ready", materialize=True))
+        history.set_index("c~", definition(2, "-p", materialize=True, filter_by="p > 0"))
+        history.apply_to(store)
+        stale = history.index_rows("c~", 2)
+        history.put("c~", "04", p=1, q="after")  # keeps its key
+        history.patch("c~", "05", p=7)
+        history.delete("c~", "07")
+        history.put("c~", "new", p=2)
+        history.apply_to(store)
+        store.add_index_rows("c~", 2, stale[:12])
+        store.add_index_rows("c~", 2, stale[10:], complete=True)
+        history.set_index("c~", definition(2, "-p", state="ready", materialize=True, filter_by="p > 0"))
+        history.write("c~", [("put", "06", {"p": 1}), ("put", "06", {"p": 1, "q": "newest"}), ("delete", "08", None)])
+        history.apply_to(store)
+        with store.view() as view:
+            history.check(view)
+            rows = view.index_rows("c~", 1, limit=100)
+            assert rows == history.index_rows("c~", 1)  # without the copies, where they are not asked for
+            assert (
+                view.index_rows("c~", 1, low=rows[3].key, high=rows[9].key, limit=4, reverse=True, copies=True)
+                == (history.index_rows("c~", 1, copies=True)[8:4:-1])
+            )
+        before = store.digest()
+        store.clear()
+        history.apply_to(store)
+        with store.view() as view:
+            history.check(view)
+        assert store.digest() == before
+        history.delete("c~")
+        history.set_index("c~", definition(3, "p", state="ready", materialize=True))
+        history.put("c~", "00", p=9)
+        history.apply_to(store)
+        while store.purge(7):
+            pass
+        with store.view() as view:
+            history.check(view)
+            assert [row.body for row in view.index_rows("c~", 3, limit=9, copies=True)] == [b'{"p":9}']
 
     def test_rows_of_a_dropped_index_go_in_slices(self, store: DocumentStore, history: RecordedDocuments) -> None:
         history.set_index("c~", definition(1, "p", state="ready"))

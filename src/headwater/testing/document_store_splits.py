@@ -67,5 +67,5 @@ def _answers(view: DocumentView, history: RecordedDocuments, narrowed: tuple[str
         for number, index in history.indexes.get(uri, {}).items():
             keys = [row.key for row in history.index_rows(uri, number)]
             if index.state == "building" and len(keys) > 1:
-                answers.append(view.index_rows(uri, number, low=keys[0], high=keys[-1], limit=limit, reverse=reverse))
+                answers.append(view.index_rows(uri, number, low=keys[0], high=keys[-1], limit=limit, reverse=reverse, copies=True))
     return answers

@@ -95,20 +95,19 @@ class JournalStoreActions(JournalStoreGround):
         assert (head.seq_nr, head.offset) == (5, 2)
         assert [row.offset for row in rows_of(sized, "a", batch=1)] == [0, 0, 0, 1, 2, 0, 0]
 
-    @pytest.mark.parametrize("together", [True, False], ids=["one change", "two changes"])
-    def test_of_two_events_of_one_number_and_one_millisecond_the_first_stays(
-        self, sized: PartitionStore, history: History, together: bool
-    ) -> None:
-        history.append("a", 1, 2, timestamp=BEGAN, payload=b'"first"')
-        if not together:
+    @pytest.mark.parametrize("together", [True, False], ids=["one change", "many changes"])
+    def test_events_of_one_number_and_one_millisecond_all_stay(self, sized: PartitionStore, history: History, together: bool) -> None:
+        for number, (first, time) in enumerate([(1, BEGAN), (2, BEGAN), (2, BEGAN), (2, BEGAN + 1), (2, BEGAN)]):
+            history.append("a", first, first + 1, timestamp=time, payload=b"%d" % number)
+            if not together:
+                applied(sized, history)
+        if together:
             applied(sized, history)
-        history.append("a", 2, 3, timestamp=BEGAN, payload=b'"second"')
-        applied(sized, history)
         rows = rows_of(sized, "a")
-        firsts = {row.seq_nr: row for row in reversed(rows)}
-        assert [(number, firsts[number].offset) for number in sorted(firsts)] == [(1, 0), (2, 0), (3, 1)]
-        assert firsts[2].payload is not None
-        assert firsts[2].payload.data == b'"first"'
+        seconds = [(row.offset, row.timestamp - BEGAN, row.payload and row.payload.data) for row in rows if row.seq_nr == 2]
+        assert seconds == [(0, 0, b"0"), (1, 0, b"1"), (2, 0, b"2"), (3, 1, b"3"), (4, 0, b"4")]
+        assert all(row.headers == ((("name", "value"),) if row.offset % 2 else ()) for row in rows)
+        assert [row.offset for row in rows if row.seq_nr == 3] == [1, 2, 3, 4]
 
     def test_events_below_what_is_deleted_do_not_come_back(self, sized: PartitionStore, history: History) -> None:
         history.append("a", 1, 2, 3, 4)

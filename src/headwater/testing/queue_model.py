@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 
 
 class ModelRow(SimpleNamespace):
@@ -17,7 +17,7 @@ class ModelRow(SimpleNamespace):
 class QueueModel:
     """Of each key a list: its row and, while that one is processed, its follow-up. Time is given with each call, and only grows."""
 
-    def __init__(self, settings: QueueSettings) -> None:
+    def __init__(self, settings: EffectiveSettings) -> None:
         self.settings, self.paused, self._number = settings, False, 0
         self.rows, self.dead = dict[bytes, list[ModelRow]](), dict[int, ModelRow]()
 

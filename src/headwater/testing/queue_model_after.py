@@ -1,6 +1,6 @@
 """The model of a queue whose rows wait for others."""
 
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.testing.queue_model import ModelRow
 from headwater.testing.queue_model_unique import RememberingModel
 
@@ -8,7 +8,7 @@ from headwater.testing.queue_model_unique import RememberingModel
 class WaitingModel(RememberingModel):
     """As `RememberingModel`. A row has `after`, the numbers of the rows that it waits for as long as they are there, and `after_dead`."""
 
-    def __init__(self, settings: QueueSettings) -> None:
+    def __init__(self, settings: EffectiveSettings) -> None:
         super().__init__(settings)
         self.failed, self._taken_up = set[int](), set[int]()
         """`failed`: the numbers of rows that were cancelled, or have expired."""

@@ -1,13 +1,13 @@
 """The model of a queue that remembers for a while which keys were done."""
 
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.testing.queue_model import ModelRow, QueueModel
 
 
 class RememberingModel(QueueModel):
     """As `QueueModel`. A put says `within` which time it is ignored; a row has `unique_for`, the time for which its key is remembered."""
 
-    def __init__(self, settings: QueueSettings) -> None:
+    def __init__(self, settings: EffectiveSettings) -> None:
         super().__init__(settings)
         self.done: dict[bytes, tuple[int, int]] = {}  # when a key was done, and until when that counts
 

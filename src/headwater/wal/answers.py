@@ -206,11 +206,13 @@ class PinnedLog(msgspec.Struct, frozen=True, kw_only=True):
 
 class RegionEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened to a region. `first` and `last`: the sequences of a write or a move; of a mark, everything up to `last` is
-    flushed; of a drop, the table ended at `last`. Of a clean, the log begins at `offset` now."""
+    flushed; of a drop, the table ended at `last`. Of a clean, the log begins at `offset` now. Of a pin, `table` holds the log from `offset`
+    on: so many `bytes` could go without it."""
 
-    kind: Literal["write", "mark", "drop", "move", "clean"]
+    kind: Literal["write", "mark", "drop", "move", "clean", "pin"]
     offset: Count
     time: str | None = None
     table: int | None = None
     first: int | None = None
     last: int | None = None
+    bytes: int | None = None

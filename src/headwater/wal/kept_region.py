@@ -15,6 +15,8 @@ class KeptRegion:
 
     def __init__(self, region: Region, policy: SnapshotPolicy, timer: PeriodTimer | None, mean: MeanSizes) -> None:
         self.region, self.policy, self.timer, self.mean = region, policy, timer, mean
+        self.cleaned = -1
+        """The watermark as of its last clean here; -1 before the first one."""
 
     async def stop(self) -> None:
         """Look after it no more; wait for what is under way. Stopping twice is no error."""

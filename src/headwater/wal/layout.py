@@ -22,6 +22,7 @@ from headwater.core.errors import BadInput
 MAX_ID = (1 << 64) - 1
 _KEY = struct.Struct(">BQQQB")
 KEY_LENGTH = _KEY.size
+OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
 _META_KEY = struct.Struct(">BBQ")
 _VERSION = 0
 _ONE, _SEVERAL = 0, 1

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from headwater.cluster import Ownership
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable, UnknownTable
+from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable
 from headwater.core.timers import Timers
 from headwater.log import Log
 from headwater.log.record import TopicSettings
@@ -22,6 +22,7 @@ from headwater.wal.metrics import RegionReading, WalMetrics
 from headwater.wal.period_timer import PeriodTimer
 from headwater.wal.pin_callbacks import OnPin, PinCallbacks
 from headwater.wal.region import Region, open_region
+from headwater.wal.region_cleaning import RegionCleaning
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import delete_region
 from headwater.wal.region_gates import RegionGates
@@ -32,7 +33,6 @@ from headwater.wal.settings import RegionSettings, WalSettings
 from headwater.wal.sizes import mean_sizes
 from headwater.wal.snapshot_policy import SnapshotPolicy
 from headwater.wal.taken_regions import TakenRegions
-from headwater.wal.unpinning import tables_to_move
 from headwater.wal.view import StateCounts
 
 _logger = logging.getLogger("headwater.wal")
@@ -63,20 +63,20 @@ class RegionManager:
     ) -> None:
         """`owners`: gives the ownership, and is called in a thread. `usual`: the settings of a new region where nothing else is said.
 
-        `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved. `timers`: those of several managers.
+        `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved, and of one that pins more than a segment
+        of a log and is not moved. `timers`: those of several managers.
         """
         self.namespace = region_topics(namespace, 0).namespace
         self._log, self._owners, self._settings, self._usual = log, owners, settings, usual or TopicSettings()
         self._clock, self._random, self._metrics = clock, random, metrics
-        self._timers, self._own_timers = timers or Timers(clock), timers is None
+        self._timers, self._own_timers = Timers(clock) if timers is None else timers, timers is None  # an empty one is false
         self._open: dict[int, KeptRegion] = {}
         self.pins = PinCallbacks(log, on_pin)
+        self._cleaning = RegionCleaning(log, settings, metrics=metrics, pins=self.pins)
         self._gates, self._taken = RegionGates(), TakenRegions()  # a region is opened or closed by one task at a time
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cleaner: Cleaner | None = None
         self._closed = False
-        self.cleaned = asyncio.Event()
-        """Set, and replaced by a new one, whenever a region was cleaned."""
         self.ending: list[Callable[[Region], Awaitable[None]]] = []
         """Called before a region is closed, whoever closes it: for owners of tables, whose calls must end first. They raise nothing, and
         open nothing."""
@@ -138,6 +138,8 @@ class RegionManager:
                 await self._ended(topics.region, made)
                 self._check()
             self._open[topics.region] = made
+            if self._cleaner is not None:
+                self._cleaner.opened(topics.region)
             return made.region
 
     async def _made(self, topics: RegionTopics, *, take_over: bool, accept_loss: bool) -> KeptRegion:
@@ -306,25 +308,46 @@ class RegionManager:
     # -- cleaning -------------------------------------------------------------------------------------------------
 
     def start_cleaning(self, *, at_once: bool = True) -> None:
-        """Clean the open regions now, if `at_once`, and every `clean_period` from now on. Starting twice is no error."""
+        """Clean the open regions every `clean_period` from now on. `at_once`: also now, and each later one soon after it is opened.
+
+        Starting twice is no error.
+        """
         if self._cleaner is None:
             self._check()
-            period, timers, clock = self._settings.clean_period, self._timers, self._clock
             self._cleaner = Cleaner(
-                self.regions, self.clean_open, period=period, timers=timers, clock=clock, random=self._random, at_once=at_once
+                self.regions,
+                self.clean_open,
+                period=self._settings.clean_period,
+                timers=self._timers,
+                clock=self._clock,
+                random=self._random,
             )
+        if at_once:
+            self._cleaner.clean_at_once()
+
+    @property
+    def cleaned(self) -> asyncio.Event:
+        """Is set when a region is cleaned; another one counts from then on."""
+        return self._cleaning.cleaned
+
+    async def tell_pins(self, region: int, on_pin: OnPin) -> None:
+        """Call `on_pin` for a region until it is closed; at once, if its log is pinned now."""
+        self.pins.set(region, on_pin)
+        if (known := self._open.get(region)) is not None:
+            await self.pins.look(known.region)
 
     async def clean(self, region: int) -> RegionCleaned:
         """Clean a region at once; above `pin_limit`, move the tables that pin it, and clean it again."""
-        return await self._counted(self.using(region, self._clean))
+        return await self.using(region, lambda opened: self._cleaning.clean(opened, self._open.get(region)))
 
     async def clean_open(self, region: int) -> None:
-        """`clean` of a region that is still open; one that was closed meanwhile stays so: its user has given it up."""
+        """`clean` of a region that is still open, where something has come to it since its last one. One that was closed meanwhile stays
+        so: its user has given it up."""
         known = self._open.get(region)
         if known is None:
             return
         try:
-            await self._counted(self._clean(known.region))
+            await self._cleaning.clean_changed(known)
         except Fenced:
             await self._whole(self._fenced(known.region, told=False))
             raise
@@ -333,46 +356,8 @@ class RegionManager:
                 raise
 
     async def _period_over(self, region: Region) -> None:
-        """Clean a region where that removes something. It is not opened for that: who closes it waits for this."""
-        start = (await asyncio.to_thread(self._log.bounds, region.topics.data, 0)).start
-        if region.look(lambda meta: meta.safe_offset) > start:
-            await self._counted(self._clean(region))
-
-    async def _counted(self, cleaning: Awaitable[RegionCleaned]) -> RegionCleaned:
-        try:
-            done = await cleaning
-        except BaseException:
-            self._metrics.cleaned(failed=True)
-            raise
-        self._metrics.cleaned()
-        self.cleaned.set()
-        self.cleaned = asyncio.Event()
-        return done
-
-    async def _clean(self, region: Region) -> RegionCleaned:
-        done, moved = await region.clean(), list[int]()
-        removed = done.removed
-        for table in await self._above_limit(region):
-            await self.pins.tell(region)
-            try:
-                await region.move(table)
-            except UnknownTable:  # dropped meanwhile: it pins nothing any more
-                continue
-            self._metrics.moved()
-            moved.append(table)
-        if moved:
-            done = await region.clean()
-            removed += done.removed
-        if (known := self._open.get(region.topics.region)) is not None:
-            known.mean = await asyncio.to_thread(mean_sizes, self._log, region.topics.data)
-        return RegionCleaned(start=done.start, removed=removed, moved=moved)
-
-    async def _above_limit(self, region: Region) -> list[int]:
-        """The tables that pin more than `pin_limit` of the log together, and are worth moving."""
-        limit = self._settings.pin_limit
-        if limit is None:
-            return []
-        return await asyncio.to_thread(tables_to_move, self._log, region.topics, region.look(RegionMeta.copied), limit)
+        """Who closes the region waits for this: it is not opened for that."""
+        await self._cleaning.clean_drained(region, self._open.get(region.topics.region))
 
     # -- metrics --------------------------------------------------------------------------------------------------
 

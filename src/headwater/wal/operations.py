@@ -143,7 +143,7 @@ CLOSE = Operation(
     path=f"{_REGION}/close",
     request=CloseRegion,
     answer=answers.RegionClosed,
-    role=Role.OPERATOR,
+    role=Role.WRITER,
     changes=True,
     says="Let another process own a region. The next write opens it again.",
     errors=_OWNS,
@@ -361,7 +361,7 @@ EVENTS = Operation(
     answer=answers.RegionEvent,
     kind="stream",
     role=Role.READER,
-    says="Writes, marks, drops, moves and cleans of a region as they happen: events whose id is the offset.",
+    says="Writes, marks, drops, moves, cleans and pins of a region as they happen: events whose id is the offset.",
     media="text/event-stream",
     errors=_KNOWN,
 )

@@ -22,7 +22,7 @@ from headwater.wal.layout import MalformedRecord, decode_meta_key
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
 from headwater.wal.remainder import Remainder
-from headwater.wal.snapshot import SnapshotChunk, decode_chunk, joined
+from headwater.wal.snapshot import SnapshotChunk, check_tables, decode_chunk, joined
 
 Beat = Callable[[], None]
 _Tables = dict[int, tuple[int, int, int]]  # next, marked and watermark
@@ -94,7 +94,9 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
             problems.append(f"the log {newer}")
             ahead = True
         elif one.watermark < bounds.start:
-            problems.append(f"the one at {one.first} needs the log from {one.watermark} on, which begins at {bounds.start}")
+            problems.append(
+                f"the one at {one.first} of {topics.meta} needs the log from {one.watermark} on, which begins at {bounds.start}"
+            )
         else:
             try:
                 records = _scanned(log, topics, meta, start=one.watermark, end=end, beat=beat)
@@ -282,12 +284,14 @@ def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapsho
             found = [chunk for _, chunk in chunks]
             if found[0].generation not in ("", generation):  # its offsets mean nothing here, whether or not they fit
                 of = f"generation {found[0].generation}, and this one is {generation}"
-                problems.append(f"the one at {first} is of another topic {topics.data}, of {of}")
+                problems.append(f"the one at {first} of {topics.meta} is of another topic {topics.data}, of {of}")
                 foreign = max(foreign, found[0].watermark)
             elif found[0].count:  # others hold no map
                 good.append((StoredSnapshot(first, chunks[-1][0], found[0].watermark), joined(found)))
+            else:
+                check_tables(found[-1].tables)
         except MalformedRecord as error:
-            problems.append(f"the one at {first} is damaged: {error}" if first >= 0 else str(error))
+            problems.append(f"the one at {first} of {topics.meta} is damaged: {error}" if first >= 0 else str(error))
     return good, problems, foreign
 
 
@@ -336,5 +340,9 @@ def _of_wal_on_kafka(log: Log, topics: RegionTopics) -> tuple[int, _Tables] | No
     if newest is None or newest[-1][1].count:
         return None
     rows = newest[-1][1].tables
+    try:
+        check_tables(rows)
+    except MalformedRecord:  # which of its rows holds, nobody knows: it is no snapshot
+        return None
     lowest = min((safe for *_, safe in rows if safe is not None), default=max((watermark for *_, watermark, _ in rows), default=0))
     return lowest, {number: (next, marked, watermark) for number, next, marked, watermark, _ in rows}

@@ -12,11 +12,10 @@ from headwater.log.commit_thread import MOST_BYTES, CommitThread
 from headwater.log.group_commit import not_tried
 from headwater.log.record import Record
 from headwater.log.record_columns import RecordColumns
-from headwater.wal.layout import KEY_LENGTH, RecordKind, encode_keys
+from headwater.wal.layout import KEY_LENGTH, OVERHEAD, RecordKind, encode_keys
 from headwater.wal.region_meta import RegionChanges
 from headwater.wal.region_topics import checked_id
 
-OVERHEAD = 64  # bytes of a record beside its key and its value, the header of Kafka's epoch included
 _ENTRY = RecordKind.ENTRY
 _FREEING = frozenset((RecordKind.MARK, RecordKind.DROP))
 _MOST_FREEING = 500  # marks and drops of a batch that may be written to a full disk, some 50 KiB

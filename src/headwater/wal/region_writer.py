@@ -16,8 +16,8 @@ from headwater.core.errors import Closed, Fenced, HeadwaterError
 from headwater.log import Log, Writer
 from headwater.log.record import Record
 from headwater.wal.fold import RegionFold
-from headwater.wal.layout import KEY_LENGTH, RecordKind
-from headwater.wal.region_appender import OVERHEAD, Numbers, RegionAppender, Settled
+from headwater.wal.layout import KEY_LENGTH, OVERHEAD, RecordKind
+from headwater.wal.region_appender import Numbers, RegionAppender, Settled
 from headwater.wal.region_meta import RegionChanges, RegionMeta
 
 T = TypeVar("T")

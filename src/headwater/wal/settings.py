@@ -12,9 +12,12 @@ from headwater.core.settings import Note
 from headwater.core.units import Duration, Size
 from headwater.log.json_form import read_settings, show_settings
 from headwater.log.record import TopicSettings
+from headwater.wal.layout import EMPTY, KEY_LENGTH, OVERHEAD
 
 _EXAMPLES = {"segment": "64MiB", "period": "1h", "max_record": "16MiB", "disposal": "delete"}
 _MOST_COPIES = 32767  # Kafka counts them in 16 bits
+_LARGEST = 48 << 20  # bytes of a record, at the most
+ROOM = KEY_LENGTH + OVERHEAD + len(EMPTY)  # bytes of a record beside its only payload
 _LEAST = 1024  # bytes of a record: a snapshot has at least a table in each
 
 
@@ -39,9 +42,9 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is fixed for a region when it is created; what is left out is as configured for topics.
 
     `segment`: the size at which its log closes a segment; `period`: hour, day or month of the UTC calendar, or a duration, at whose end it
-    does; only closed ones can be removed. `max_record`: the largest write, all payloads of a call together. `disposal`: what becomes of the
-    files of removed segments; `delete`, `reset`, `truncate`, or `secure-` and one of these. `replication`: on how many brokers of Kafka a
-    new region is kept; segment files are kept once.
+    does; only closed ones can be removed. `max_record`: the largest payload of a write; several take 4 bytes more for each, and 4 together.
+    `disposal`: what becomes of the files of removed segments; `delete`, `reset`, `truncate`, or `secure-` and one of these. `replication`:
+    on how many brokers of Kafka a new region is kept; segment files are kept once.
     """
 
     segment: str | None = None
@@ -51,14 +54,17 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
     replication: int | None = None
 
     def topic_settings(self, usual: TopicSettings) -> TopicSettings:
-        """Errors: `BadInput` for a value without its unit, and for one that no topic can have."""
+        """Those of its topics, whose records have room for payloads of `max_record` bytes.
+
+        Errors: `BadInput` for a value without its unit, and for one that no topic can have.
+        """
         given = {name: _text(name, value) for name in _EXAMPLES if (value := getattr(self, name)) is not None}
         wanted = read_settings({**show_settings(usual), **given})
         if "max_record" in given and wanted.max_record < _LEAST:
             raise BadInput(
                 f"A region cannot do with records of {wanted.max_record} bytes.", hint=f"Give {_LEAST} bytes or more, such as 64KiB."
             )
-        return wanted
+        return msgspec.structs.replace(wanted, max_record=min(wanted.max_record + ROOM, _LARGEST))
 
     @property
     def copies(self) -> int:
@@ -74,6 +80,11 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
     def given(self) -> bool:
         """Whether anything is set that a region which is there can be compared with."""
         return any(getattr(self, name) is not None for name in _EXAMPLES)
+
+
+def shown_settings(settings: TopicSettings) -> dict[str, str]:
+    """The settings of a region's topic as those of the region. A topic of 48 MiB, or one that somebody has made, has less room."""
+    return show_settings(msgspec.structs.replace(settings, max_record=max(1, settings.max_record - ROOM)))
 
 
 def _text(name: str, given: object) -> str:

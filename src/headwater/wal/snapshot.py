@@ -204,6 +204,15 @@ def joined(chunks: Sequence[SnapshotChunk]) -> RegionMeta:
     return RegionMeta(watermark=chunks[0].watermark, epoch=chunks[0].epoch, tables=tables)
 
 
+def check_tables(rows: Sequence[TableRow]) -> None:
+    """Errors: `MalformedRecord` where a table is named twice."""
+    seen = set[int]()
+    for number, *_ in rows:
+        if number in seen:
+            raise MalformedRecord(f"it has table {number} twice")
+        seen.add(number)
+
+
 def columns(chunks: Sequence[SnapshotChunk], *, pause: Callable[[], None] | None = None) -> tuple[list[TableRow], list[int], np.ndarray]:
     """The tables of a snapshot, and the offsets of all: those of table i lie between the i-th and the next one of the numbers.
 
@@ -215,8 +224,7 @@ def columns(chunks: Sequence[SnapshotChunk], *, pause: Callable[[], None] | None
     if len({(one.watermark, one.epoch, one.count, one.generation) for one in chunks}) > 1:
         raise MalformedRecord("its chunks are of several snapshots")
     rows = [row for chunk in chunks for row in chunk.tables]
-    if len({row[0] for row in rows}) < len(rows):
-        raise MalformedRecord("it has a table twice")
+    check_tables(rows)
     if any(not 1 <= marked <= next for _, next, marked, _, _ in rows):
         raise MalformedRecord("it has a table that is flushed further than it was written")
     ends = list(accumulate((next - marked for _, next, marked, _, _ in rows), initial=0))

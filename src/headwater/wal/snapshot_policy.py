@@ -1,7 +1,8 @@
 """Decides when an open region stores its state: after a drop, after so many marks, or after so long with something new.
 
 Never for each flush, and never for a call that waits for it. A snapshot takes longer the more tables there are: marks and drops take a
-tenth of the time for it at the most, and what they leave out comes with the timer.
+tenth of the time for it at the most, and what they leave out comes with the timer. The timer is set by what is new: a region to which
+nothing is written has none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from headwater.core.errors import Closed, Fenced, HeadwaterError
 from headwater.core.timers import Timer, Timers
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region import Region
+from headwater.wal.region_meta import RegionChanges
 from headwater.wal.region_observer import RegionObserver
 from headwater.wal.settings import WalSettings
 
@@ -32,10 +34,13 @@ class SnapshotPolicy(RegionObserver):
         self._marks = 0  # since the newest snapshot
         self._not_before = 0.0  # the time from which on marks and drops store one
         self._storing: asyncio.Task[None] | None = None
-        self._timer: Timer = self._set()
+        self._timer: Timer | None = None  # while there is something new
+        self._stopped = False
         self.fenced: Callable[[Region], None] = lambda region: None
         """Is told where another process has taken the region over."""
         region.observer = self
+        region.settled.append(self._changed)
+        self._set_timer()
 
     def marked(self) -> None:
         self._marks += 1
@@ -52,17 +57,41 @@ class SnapshotPolicy(RegionObserver):
 
     async def stop(self) -> None:
         """Store nothing more; wait for what is being stored."""
-        self._timer.cancel()
+        self._stopped = True
+        if self._changed in self._region.settled:
+            self._region.settled.remove(self._changed)
+        self._drop_timer()
         if self._storing is not None:
             await asyncio.gather(self._storing, return_exceptions=True)
 
-    def _set(self) -> Timer:
-        return self._timers.at(self._clock.now_ms() + self._settings.snapshot_every, self._rings)
+    @property
+    def _behind(self) -> bool:
+        """Whether something is new since the newest snapshot."""
+        stored = self._region.snapshots
+        return self._region.look(lambda meta: meta.watermark) > (stored[-1].watermark if stored else 0)
+
+    def _changed(self, changes: RegionChanges, error: Exception | None) -> None:
+        self._arm()  # also for what has failed: it may be in the log nevertheless
+
+    def _arm(self) -> None:
+        if self._timer is None and not self._stopped:
+            self._timer = self._timers.at(self._clock.now_ms() + self._settings.snapshot_every, self._rings)
+
+    def _set_timer(self) -> None:
+        """Have the timer where something is new, and none where nothing is."""
+        if self._behind:
+            self._arm()
+        else:
+            self._drop_timer()
+
+    def _drop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _rings(self) -> None:
-        self._timer = self._set()
-        stored = self._region.snapshots
-        if self._region.look(lambda meta: meta.watermark) > (stored[-1].watermark if stored else 0):
+        self._timer = None
+        if self._behind:
             self._store()
 
     def _soon(self) -> None:
@@ -85,5 +114,7 @@ class SnapshotPolicy(RegionObserver):
             _logger.warning("The state of region %s was not stored: %s", self._region.topics, error)
             if isinstance(error, Fenced):
                 self.fenced(self._region)
+                return
         except Exception:
             _logger.exception("The state of region %s was not stored.", self._region.topics)
+        self._set_timer()  # what came meanwhile is stored by the next one, and so is what failed

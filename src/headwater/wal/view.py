@@ -11,7 +11,7 @@ from typing import TypeVar
 from headwater.core.errors import Damaged, OffsetGone
 from headwater.log import Bounds, Log, Topic
 from headwater.log.content import content_of
-from headwater.log.json_form import Decoder, show_bytes, show_settings
+from headwater.log.json_form import Decoder, show_bytes
 from headwater.wal.answers import RegionRecovered, RegionStatistics, RegionSummary, ShownEntry, SnapshotState, TableState
 from headwater.wal.bounds import SequenceRange
 from headwater.wal.entries import EntryPlaces, LogEntry, PayloadReader, table_places
@@ -20,6 +20,7 @@ from headwater.wal.recovery import Recovered, StoredSnapshot, recover
 from headwater.wal.region_list import found_regions, known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics
+from headwater.wal.settings import shown_settings
 from headwater.wal.sizes import mean_sizes
 from headwater.wal.table_meta import TableMeta
 from headwater.wal.why import Pins, pins_of
@@ -131,7 +132,7 @@ def statistics(
         problems=recovered.problems,
         open=open,
         owner=owner,
-        settings=show_settings(topic.settings),
+        settings=shown_settings(topic.settings),
     )
 
 
@@ -162,7 +163,7 @@ def region_summary(log: Log, topics: RegionTopics) -> RegionSummary:
     """A region with the bounds of its log. Blocking. Errors: `RegionNotFound`."""
     topic, bounds = known_region(log, topics), log.bounds(topics.data, 0)
     return RegionSummary(
-        namespace=topics.namespace, region=topics.region, start=bounds.start, end=bounds.end, settings=show_settings(topic.settings)
+        namespace=topics.namespace, region=topics.region, start=bounds.start, end=bounds.end, settings=shown_settings(topic.settings)
     )
 
 

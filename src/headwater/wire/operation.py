@@ -127,6 +127,9 @@ class Operation(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True, eq=Fal
     same; left out, its name and the variables of its path. A hint that names one of them names the request over HTTP."""
     events: tuple[str, ...] = ()
     """Of a stream: the names of its events, where they have names."""
+    by_line: bool = False
+    """Its request has `lines`, the lines of the body, and its answer has a line for each: a line that another process has to do is the
+    problem of `NotOwner` there, and is sent to that one by itself."""
     media: str = "application/json"
     """The type of the answer; operations of one address differ in it, and the client's Accept chooses."""
     named: str = ""

@@ -55,6 +55,8 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """That worker; None: whichever was asked. `async home(performer, operation, variables)`, with the variables of the path."""
     hops: bool = False
     """A server of a cluster sends its changes on to the server that owns what they are about."""
+    forgets: str = ""
+    """Of such a part: is told the address of a server that could not be reached, or was not the owner: `forgets(performer, address)`."""
     commands: str = ""
     """The function that makes the command group."""
     command: str = ""
@@ -74,7 +76,13 @@ class PartDefinition(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Returns the hint for a user who wants to change one of its topics with an operation of the log: `instead(topic, operation) ->
     hint`."""
     chapter: str = ""
-    """The part's chapter of the tour: `chapter(log, settings, report)`."""
+    """The part's chapter of the tour: `chapter(log, settings, report)`. A folder that it makes in the data directory is the `FOLDER` of its
+    module: `headwater demo clean` removes it."""
+
+    @property
+    def demo_folder(self) -> str:
+        """The name of that folder; empty where there is none."""
+        return getattr(import_module(self.chapter.partition(":")[0]), "FOLDER", "") if self.chapter else ""
 
 
 def load(path: str) -> Any:

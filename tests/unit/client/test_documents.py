@@ -36,7 +36,7 @@ from headwater.core.errors import AlreadyExists, BadInput, HeadwaterError, KeyRe
 from headwater.core.settings import Settings
 from headwater.documents.answers import ShownDocumentChange
 from headwater.documents.follow_requests import PollContent
-from headwater.documents.requests import BatchLine
+from headwater.documents.requests import BatchLine, ExportContent
 from headwater.testing.app import app_over
 from headwater.testing.scripted import served
 from headwater.wire.times import show_time
@@ -467,3 +467,24 @@ def test_the_door_without_asyncio(tmp_path: Path) -> None:
         assert [one.path for one in hw.documents.list()] == ["shop/catalogue~"]
     with headwater.open_blocking(tmp_path / "data") as hw:
         assert hw.documents["shop/catalogue~/hat"].get().revision == 1
+
+
+async def test_an_export_has_everything_once_whatever_its_pages(documents: Documents, performer: DocumentsPerformer) -> None:
+    paths = ["a", "b/c", *(f"c~/{number:03}" for number in range(120)), "d~/1"]
+    await documents.batch([("put", path, {"n": 1}) for path in paths])
+    await documents["d~/2"].put({"n": 2}, ttl="10h")
+    await documents.views.put("v~", "d~/{*}")
+    found = [one async for one in documents.export()]
+    assert [one.path for one in found] == [*paths, "d~/2"]
+    assert [one.path for one in found if one.expires is not None] == ["d~/2"]
+    assert msgspec.json.decode(found[2].body) == {"id": "000", "n": 1}
+    for limit in (1, 7, 50):
+        got, after = list[str](), ""
+        while after is not None:
+            page = await performer.content_export(ExportContent(prefix="", after=after, limit=limit))
+            assert len(page.items) <= limit
+            got += [one.path for one in page.items]
+            after = page.next
+        assert got == [*paths, "d~/2"]
+    assert [one.path async for one in documents.export("b", after="b/c")] == []
+    assert [one.path async for one in documents.export("c~", after="c~/117")] == ["c~/118", "c~/119"]

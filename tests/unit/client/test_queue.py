@@ -46,7 +46,7 @@ def queues(backend: Backend) -> Queues:
 
 @pytest.fixture
 async def pages(queues: Queues) -> OneQueue:
-    return await queues("pages", create=QueueSettings(lease="60s", max_timeouts=1))  # type: ignore[arg-type]
+    return await queues("pages", create=QueueSettings(lease="60s", max_timeouts=1))
 
 
 async def test_nothing_is_created_by_a_typo_and_the_error_names_the_command(queues: Queues) -> None:
@@ -71,6 +71,11 @@ async def test_a_queue_is_created_changed_shown_and_deleted(queues: Queues) -> N
     assert (changed.created, changed.settings["max_attempts"], changed.settings["lease"]) == (False, 3, "90s")
     assert [one.queue for one in await queues.list()] == ["pages"]
     assert (await queues("pages").show()).settings["lease"] == "90s"
+    declared = await queues.create("pages", declaration='<table><column name="url" type="text"/></table>')
+    assert declared == await queues("pages").show()
+    assert (declared.declaration, declared.declared, declared.version) == ('<table><column name="url" type="text"/></table>', 1, 3)
+    await queues.create("pages", declaration="")
+    assert [(one.declaration, one.declared) for one in await queues.list()] == [("", 2)]
     with pytest.raises(BadInput, match="lease"):
         await queues.create_from("pages", {"leese": "90s"})
     await queues("pages").put("k")
@@ -329,6 +334,9 @@ async def test_listeners_are_told_of_dues_and_deaths(pages: OneQueue, clock: Man
     await asyncio.gather(listening, return_exceptions=True)
     dead = next(event for event in events if event.kind == "dead")
     assert (dead.key, dead.reason) == ("k", "given-up")
+    again = [await anext(aiter(pages.listen(after=after))) for after in (dead.position - 1, 10**9)]  # who was away since
+    assert [(event.kind, event.key, event.position >= dead.position) for event in again] == [("dead", "k", True), ("reset", "", True)]
+    assert again[1].counts.rows.dead >= 1
 
 
 async def test_puts_made_at_once_travel_together_and_a_bad_one_spoils_none(

@@ -39,7 +39,7 @@ async def queues(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualCl
 
 @pytest.fixture
 async def pages(queues: Queues) -> OneQueue:
-    return await queues("pages", create=QueueSettings(lease="60s", max_timeouts=1))  # type: ignore[arg-type]
+    return await queues("pages", create=QueueSettings(lease="60s", max_timeouts=1))
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ async def test_what_is_no_json_is_refused_and_the_row_stays(pages: OneQueue, res
 
 
 async def test_a_result_that_is_too_large_is_refused_and_the_row_stays(queues: Queues, unit: int) -> None:
-    pages = await queues("small", create=QueueSettings(max_record="1MiB"))  # type: ignore[arg-type]
+    pages = await queues("small", create=QueueSettings(max_record="1MiB"))
     put = await pages.put("k")
     [claim] = await pages.claim(wait="0s")
     with pytest.raises(TooLarge):
@@ -187,7 +187,7 @@ async def test_what_a_function_returns_is_the_result(pages: OneQueue, clock: Man
 async def test_a_worker_brings_back_large_results_one_by_one_and_gives_up_what_no_call_takes(
     queues: Queues, clock: ManualClock, unit: int
 ) -> None:
-    pages = await queues("small", create=QueueSettings(max_record="1MiB"))  # type: ignore[arg-type]
+    pages = await queues("small", create=QueueSettings(max_record="1MiB"))
     puts = [await pages.put(f"{number}", number) for number in range(12)]
 
     async def handle(row: Any) -> str:

@@ -93,7 +93,7 @@ async def test_tasks_with_a_schedule_run_by_themselves() -> None:
 
 
 async def test_leases_end_when_the_clock_of_a_test_moves() -> None:
-    async with queue_for_tests("pages", QueueSettings(lease="60s")) as test:  # type: ignore[arg-type]
+    async with queue_for_tests("pages", QueueSettings(lease="60s")) as test:
         await test.queue.put("k", 1)
         await test.queue.claim(wait="0s")
         await test.advance("61s")
@@ -208,7 +208,7 @@ def test_a_queue_for_tests_of_plain_code() -> None:
         if path == "/menu":
             rebuild.put("/about")  # from the thread that runs it
 
-    with blocking_queue_for_tests("pages", QueueSettings(lease="60s")) as test:  # type: ignore[arg-type]
+    with blocking_queue_for_tests("pages", QueueSettings(lease="60s")) as test:
         tasks.bind(test.queue)
         rebuild.put("/menu")
         rebuild.put_with({"delay": "10s"}, "/later")

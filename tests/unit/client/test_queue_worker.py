@@ -33,7 +33,7 @@ def clock() -> ManualClock:
 @pytest.fixture(params=["directory", "http"])
 async def pages(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> AsyncIterator[OneQueue]:
     async with queue_backend(tmp_path / "data", request.param, clock) as backend:
-        yield await Queues(backend)("pages", create=QueueSettings(lease="60s"))  # type: ignore[arg-type]
+        yield await Queues(backend)("pages", create=QueueSettings(lease="60s"))
 
 
 async def test_every_row_runs_once_and_at_most_so_many_at_once(pages: OneQueue, clock: ManualClock) -> None:
@@ -244,6 +244,27 @@ async def test_a_server_that_is_away_is_asked_again_and_nothing_is_lost(
         await asyncio.sleep(0)
     assert await running == WorkerReport(done=2)
     assert sorted(ran) == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [Unreachable("away"), Fenced("taken over"), NotOwner("owned")], ids=["away", "fenced", "owned"])
+async def test_schedules_are_put_again_where_the_queue_is_away(pages: OneQueue, clock: ManualClock, error: HeadwaterError) -> None:
+    class Scheduled:
+        asked = 0
+
+        async def put_schedules(self, queue: OneQueue) -> None:
+            self.asked += 1
+            if self.asked < 3:
+                raise error
+            await queue.put("sitemap", every="1h")
+
+        async def __call__(self, row: Any) -> None: ...
+
+    scheduled = Scheduled()
+    running = asyncio.create_task(pages.worker(scheduled, drain=True, clock=clock).run())
+    while not running.done():
+        clock.advance(0.001)
+        await asyncio.sleep(0)
+    assert (await running, scheduled.asked) == (WorkerReport(done=1), 3)
 
 
 @pytest.mark.parametrize(("away_for", "report"), [(0, WorkerReport(done=1, given_up=1)), (61, WorkerReport(unknown=2))])

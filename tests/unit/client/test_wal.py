@@ -563,6 +563,22 @@ async def test_wrong_input_is_refused_and_the_region_goes_on(wal: WriteAheadLog)
     assert await region.write(1, [b"x"]) == 1
 
 
+async def test_a_payload_may_be_as_large_as_the_settings_say_and_no_byte_larger(wal: WriteAheadLog, backend: Backend) -> None:
+    region = await wal("wal").open(7, create=True)
+    if isinstance(backend, LocalBackend):  # this server takes no such bodies
+        assert await region.write(1, [bytes(16 << 20)]) == 1
+        with pytest.raises(TooLarge, match="max_record"):
+            await region.write(1, [bytes((16 << 20) + 1)])
+    small = await wal("wal").open(8, create=RegionSettings(max_record="1KiB"))
+    assert await small.write(1, [bytes(1024)]) == 1
+    assert await small.write(1, [bytes(600), bytes(412)]) == 3
+    for payloads in ([bytes(1025)], [bytes(600), bytes(413)]):
+        with pytest.raises(TooLarge):
+            await small.write(1, payloads)
+    assert [len(entry.payload) for entry in await small.read(1).next_batch()] == [1024, 600, 412]
+    assert [one.settings["max_record"] for one in await wal("wal").regions()] == ["16MiB", "1KiB"]
+
+
 async def test_writers_share_and_are_numbered_in_order(region: OneRegion) -> None:
     async def writer(table: int) -> list[int]:
         return [await region.write(table, [b"x"]) for _ in range(20)]
@@ -582,6 +598,39 @@ async def test_who_opens_a_region_is_told_what_pins_it(data: Path) -> None:
         await region.mark_delete_up_to(1, 30)
         assert (await region.clean()).moved == [9]
         assert [(one.region, one.table, one.entries) for one in told] == [(7, 9, 32)]
+
+
+async def test_who_opens_a_region_is_told_of_a_pin_that_nothing_moves(data: Path) -> None:
+    told: list[PinnedLog] = []
+    async with headwater.open(data, create=True) as hw:
+        region = await hw.wal("wal").open(7, create=RegionSettings(segment="4KiB"))
+        await region.write(9, [b"old"])
+        await region.write(1, [b"x" * 9000])
+        await region.mark_delete_up_to(1, 1)
+        await hw.wal("wal").open(7, on_pin=told.append)  # it is pinned now
+        await region.clean()
+        assert [(one.region, one.table, one.entries) for one in told] == [(7, 9, 3)]
+
+
+async def test_events_tell_of_a_pin(wal: WriteAheadLog) -> None:
+    region = await wal("wal").open(7, create=RegionSettings(segment="4KiB"))
+    await region.write(9, [b"old"])
+    events = region.events(after=0)
+    await region.write(1, [b"x" * 9000])
+    assert (await anext(events)).kind == "write"  # it follows from here on
+    await region.mark_delete_up_to(1, 1)
+    await region.clean()
+    pin = await anext(event async for event in events if event.kind == "pin")
+    assert (pin.table, pin.offset) == (9, 0)
+    assert pin.bytes is not None
+    assert pin.bytes > 9000
+    await region.move(9)
+    await region.clean()
+    told: list[str] = []
+    while "clean" not in told:
+        told.append((await anext(events)).kind)
+    assert "pin" not in told
+    await events.aclose()
 
 
 async def test_a_server_cannot_tell_what_pins_a_region(wal: WriteAheadLog, backend: Backend) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.descriptors import descriptors
 
 from headwater.client.local import LocalLog, local_log
 from headwater.client.wal_performer import WalPerformer
@@ -111,3 +112,17 @@ async def test_who_owns_a_region_by_its_first_write_cleans_it_a_period_later(log
     await asyncio.wait_for(cleaned.wait(), 60)
     assert (await log.bounds("wal_data_7", 0)).start == 2
     await performer.aclose()
+
+
+async def test_all_namespaces_share_one_alarm_which_is_closed_with_them(log: LocalLog) -> None:
+    def alarms() -> int:
+        return sum("timerfd" in link for link in descriptors())
+
+    before, performer = alarms(), WalPerformer(log=log)
+    for namespace in ("wal", "other"):
+        manager = await performer.manager(namespace)
+        await manager.open(1, create=RegionSettings(period="1h"))
+        assert manager._timers is performer._managers._timers
+    assert alarms() == before + 1
+    await performer.aclose()
+    assert alarms() == before

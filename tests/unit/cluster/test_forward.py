@@ -102,6 +102,41 @@ async def test_an_owner_that_ends_leaves_the_outcome_unknown_and_its_successor_a
             assert await early == b"bb"
 
 
+async def test_a_call_that_may_be_made_twice_is_sent_again_to_whoever_takes_the_place_of_a_dead_process(tmp_path: Path) -> None:
+    owner = Owner()
+    async with served(tmp_path / "0.sock", owner), calling(tmp_path / "0.sock") as client:
+        for again, calls in ((True, 2), (False, 1)):
+            owner.asked.clear()
+            with pytest.raises(OutcomeUnknown, match="ended before"):
+                await client.call(b"bug", again=again)
+            assert owner.asked == [b"bug"] * calls
+        assert await client.call(b"a") == b"aa"
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_process_that_hangs_leaves_the_outcome_unknown_after_a_while(tmp_path: Path, again: bool) -> None:
+    """It has the call, and may do it later."""
+    owner, clock = Owner(), ManualClock()
+    client = ForwardClient(tmp_path / "0.sock", clock=clock)
+    async with served(tmp_path / "0.sock", owner):
+        late = asyncio.ensure_future(client.call(b"wait", patience=45.0, again=again))
+        later = asyncio.ensure_future(client.call(b"wait later"))
+        assert await client.call(b"a", patience=45.0) == b"aa"
+        await clock.run(44.0)
+        assert not late.done()
+        second = asyncio.ensure_future(client.call(b"wait too", patience=45.0, again=again))
+        await clock.run(2.0)
+        with pytest.raises(OutcomeUnknown, match="does not answer"):
+            await late
+        assert not second.done()
+        assert not later.done()
+        owner.may.set()
+        assert await second == b"wait toowait too", "the others go on, and so does the connection"
+        assert await later == b"wait laterwait later"
+        assert await client.call(b"b", patience=45.0) == b"bb"
+        await client.aclose()
+
+
 async def test_nobody_there_for_long_is_unavailable_and_nothing_was_sent(tmp_path: Path) -> None:
     clock = ManualClock()
     client = ForwardClient(tmp_path / "0.sock", clock=clock, patience=1.0)

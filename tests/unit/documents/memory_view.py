@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headwater.documents.change import IndexDefinition
@@ -19,11 +19,17 @@ class MemoryView(DocumentView):
         self._indexes = list(indexes)
         self._rows = {
             index.number: sorted(
-                IndexRow(key, item) for item, body in bodies.items() if (key := index_keys(index).key(item, body)) is not None
+                IndexRow(key, item, self.items[item].body if index.materialize else b"")
+                for item, body in bodies.items()
+                if (key := index_keys(index).key(item, body)) is not None
             )
             for index in indexes
         }
         self.reads = 0
+
+    def add_index_row(self, index: int, key: bytes, item: str, body: bytes) -> None:
+        """A row that the item does not say."""
+        self._rows[index] = sorted([*self._rows[index], IndexRow(key, item, body)])
 
     def applied(self) -> int:
         return 1
@@ -45,14 +51,19 @@ class MemoryView(DocumentView):
         self.reads += 1
         return [self.items.get(item) for item in items]
 
+    def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+        return len(self.items)
+
     def indexes(self, uri: str) -> list[IndexDefinition]:
         return self._indexes
 
     def index_rows(
-        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False
+        self, uri: str, index: int, *, low: bytes = b"", high: bytes | None = None, limit: int, reverse: bool = False, copies: bool = False
     ) -> list[IndexRow]:
         self.reads += 1
-        rows = [row for row in self._rows[index] if low <= row.key and (high is None or row.key < high)]
+        rows = [
+            row if copies else row._replace(body=b"") for row in self._rows[index] if low <= row.key and (high is None or row.key < high)
+        ]
         return (rows[::-1] if reverse else rows)[:limit]
 
     def changes(self, uri: str, *, after: int = 0, limit: int, reverse: bool = False) -> list[ChangePlace]:

@@ -9,7 +9,9 @@ import pytest
 from tests.unit.documents.logged import TOPIC, LoggedDocuments
 
 from headwater.core.errors import Damaged, Differs, HeadwaterError
+from headwater.core.files import Files
 from headwater.documents.base import DocumentBases
+from headwater.documents.base_files import DocumentBaseNote, FolderBaseFiles
 from headwater.documents.rebuild import rebuild_partition
 from headwater.documents.verify import verify_documents, verify_partition
 from headwater.store.sqlite.database import Database
@@ -95,6 +97,24 @@ def test_one_that_has_rotted_is_never_used(logged: LoggedDocuments, bases: Docum
     (bases.folder / "1.json").write_bytes(b'{"partition":0,"generation":"g","applied":1,"file":"x","size":1,"sha256":"","created":1}')
     with pytest.raises(Damaged, match="of partition 0"):
         bases.note(logged.topic, 1)
+
+
+def test_a_copy_that_is_replaced_while_it_is_opened_is_opened_as_the_new_one(logged: LoggedDocuments, tmp_path: Path) -> None:
+    """By its owner on another machine, which removes the file before."""
+    owner, folder = DocumentBases(tmp_path / "base"), tmp_path / "base"
+
+    class Replaced(FolderBaseFiles):
+        def fetch(self, note: DocumentBaseNote, target: Path) -> bool:
+            if note.applied == first:
+                logged.history.put("c~", "zz", p=1)
+                logged.append()
+                owner.write(logged.log, logged.store, logged.topic, 0)
+            return super().fetch(note, target)
+
+    first = owner.write(logged.log, logged.store, logged.topic, 0).applied
+    with DocumentBases(folder, kept=Replaced(folder, Files())).opened(logged.topic, 0) as base:
+        assert base is not None
+        assert base.digest() == logged.store.digest()
 
 
 def test_whichever_call_fails_the_one_before_or_the_new_one_counts(logged: LoggedDocuments, tmp_path: Path) -> None:

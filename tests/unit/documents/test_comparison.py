@@ -6,7 +6,7 @@ import pytest
 from tests.unit.documents.ground import documents_in, draft, put
 
 from headwater.documents import comparison
-from headwater.documents.comparison import lacking
+from headwater.documents.comparison import compare_changes
 from headwater.documents.replay import replay
 from headwater.documents.settings import DocumentSettings
 from headwater.documents.write import BatchDraft
@@ -35,12 +35,12 @@ async def test_every_lack_is_found(tmp_path: Path, statement: str, missing: int)
         await put(documents, "d", 1)
         await documents.write(draft("delete", "d"))
         store = documents.reads(0).store
-        assert lacking(documents, 0, 0, 9) == 0
+        assert compare_changes(documents, 0, 0, 9).lacking == 0
         database: Database = store._database  # type: ignore[attr-defined]
         with database.transaction() as transaction:
             transaction.rows(statement)
-        assert lacking(documents, 0, 0, 9) == missing
-        assert lacking(documents, 0, 9, 9) == 0
+        assert compare_changes(documents, 0, 0, 9).lacking == missing
+        assert compare_changes(documents, 0, 9, 9) == (0, 0)
 
 
 async def test_what_was_written_too_late_by_an_owner_of_before_is_not_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,5 +56,5 @@ async def test_what_was_written_too_late_by_an_owner_of_before_is_not_lacking(tm
         for number in range(3):
             await put(documents, "a", number)
         monkeypatch.setattr(comparison, "epoch_before", lambda log, topic, partition, offset: 7 * offset)
-        assert lacking(documents, 0, 1, 9) == 0
+        assert compare_changes(documents, 0, 1, 9).lacking == 0
     assert asked == [7]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from tests.unit.documents.ground import draft
 
 from headwater.core.document_errors import DocumentNotFound, NotMatched, UnfitBody, ViewModification
-from headwater.core.errors import HeadwaterError
+from headwater.core.errors import HeadwaterError, TooLarge
 from headwater.documents.change import ChangeRecord, IndexDefinition, SortField
 from headwater.documents.decisions import Decided, Moment, check_condition, decide, decide_batch, decide_expiry, is_view
 from headwater.documents.draft_body import read_batch, read_draft
@@ -28,7 +29,7 @@ class State:
 
     def __init__(self) -> None:
         self.view = OverlaidView(EmptyView())
-        self.offset, self.now = 0, NOW
+        self.offset, self.now, self.most = 0, NOW, 5 << 20
 
     def take(self, decided: Decided) -> Decided:
         self.view.add(AppendedRecord(self.offset, self.now, decided.record))
@@ -40,7 +41,7 @@ class State:
 
     def batch(self, *asked: Draft) -> Decided:
         read = read_batch(BatchDraft(uri=asked[0].path.uri, drafts=asked))
-        return self.take(decide_batch(OverlaidView(self.view), read, Moment(self.now, lambda: "0" * 32)))
+        return self.take(decide_batch(OverlaidView(self.view), read, Moment(self.now, lambda: "0" * 32), most=self.most))
 
     def body(self, path: str) -> Any:
         parsed = parse_path(path)
@@ -74,6 +75,22 @@ def test_put_of_an_item_creates_its_collection(state: State) -> None:
         state.write(draft("put", "c~/1", [1]))
     rows = {row.item: row.revision for row in state.view.rows("c~", limit=9)}
     assert rows == {"1": 3, "2": 2}
+
+
+def test_a_batch_ends_where_its_record_would_be_too_large(state: State) -> None:
+    """Each small patch of a large document leaves a state of its own, which the record holds."""
+    state.write(draft("put", "a", {"x": "y" * (1 << 20)}))
+    patches = [draft("patch", "a", {"n": number}) for number in range(300)]
+    assert len(state.batch(*patches[:4]).writes) == 4
+    before = state.view.row("a")
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="from write 5 of 300 on"):
+            state.batch(*patches)
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
+    assert state.view.row("a") == before
 
 
 def test_post_gives_ids_that_grow(state: State) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.documents.ground import body_of, documents_in, draft, put
+from tests.until import until
 
 from headwater.cluster.forward import ForwardClient, ForwardServer
 from headwater.core.clock import SystemClock
@@ -18,6 +19,7 @@ from headwater.documents.homes import PartitionHomes, RemoteHome
 from headwater.documents.open_documents import OpenDocuments
 from headwater.documents.path import parse_path
 from headwater.documents.write import BatchDraft
+from headwater.testing.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -88,12 +90,15 @@ async def test_errors_batches_and_rebuilds_are_those_of_the_home(tmp_path: Path)
 
 
 class Once:
-    """The way to a home that ends under the first call, after it was done or before."""
+    """A home that ends under the first call, after it was done or before: its connection ends."""
 
     def __init__(self, home: OpenDocuments, *, done: bool) -> None:
         self._home, self._done, self.calls = home, done, 0
 
-    async def call(self, payload: bytes) -> bytes:
+    def answer(self, payload: bytes) -> asyncio.Future[bytes]:
+        return asyncio.ensure_future(self._answer(payload))
+
+    async def _answer(self, payload: bytes) -> bytes:
         self.calls += 1
 
         async def opened() -> OpenDocuments:
@@ -102,21 +107,48 @@ class Once:
         if self.calls == 1:
             if self._done:
                 await ForwardedCalls(opened).answer(payload)
-            raise OutcomeUnknown("It ended.", hint="Look.")
+            raise RuntimeError("it ended")
         return await ForwardedCalls(opened).answer(payload)
 
 
 @pytest.mark.parametrize("done", [True, False])
 async def test_only_a_write_with_a_key_is_sent_again_and_it_is_done_once(tmp_path: Path, done: bool) -> None:
     async with documents_in(tmp_path) as documents:
-        way = Once(documents, done=done)
-        written = await RemoteHome(way).write(draft("put", "a", 1, key="k"))  # type: ignore[arg-type]
-        assert (written.revision, written.replayed, way.calls) == (1, done, 2)
-        way = Once(documents, done=done)
+        for key in ("k", ""):
+            home = Once(documents, done=done)
+            server = ForwardServer(home.answer, clock=SystemClock())
+            await server.listen(tmp_path / "0.sock")
+            other = RemoteHome(ForwardClient(tmp_path / "0.sock", clock=SystemClock()))
+            if key:
+                written = await other.write(draft("put", "a", 1, key=key))
+                assert (written.revision, written.replayed, home.calls) == (1, done, 2)
+            else:
+                with pytest.raises(OutcomeUnknown):
+                    await other.write(draft("put", "b", 1))
+                assert home.calls == 1
+                assert ((await documents.read(parse_path("b")))[0] is not None) == done
+            await other.aclose()
+            await server.aclose(patience=0)
+
+
+async def test_a_home_that_hangs_is_waited_for_no_longer_than_its_calls_may_take(tmp_path: Path) -> None:
+    never, clock = asyncio.get_running_loop().create_future(), ManualClock()
+    server = ForwardServer(lambda payload: asyncio.shield(never), clock=SystemClock())
+    await server.listen(tmp_path / "0.sock")
+    other = RemoteHome(ForwardClient(tmp_path / "0.sock", clock=clock))
+    write = asyncio.ensure_future(other.write(draft("put", "a", 1, key="k")))
+    look, rebuild = asyncio.ensure_future(other.standing(0)), asyncio.ensure_future(other.rebuild(0))
+    await until(lambda: bool(server._connections) and len(next(iter(server._connections)).under_way) == 3)
+    for seconds, late in ((6.0, look), (45.0, write)):
+        await clock.run(seconds)
         with pytest.raises(OutcomeUnknown):
-            await RemoteHome(way).write(draft("put", "b", 1))  # type: ignore[arg-type]
-        assert way.calls == 1
-        assert ((await documents.read(parse_path("b")))[0] is not None) == done
+            await late
+    await clock.run(10_000.0)
+    assert not rebuild.done(), "it takes as long as it takes"
+    never.set_result(b"")
+    await other.aclose()
+    await asyncio.gather(rebuild, return_exceptions=True)
+    await server.aclose(patience=0)
 
 
 def test_what_is_this_workers_own_has_no_other_home() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from copy import deepcopy
+from random import Random
 from typing import Any
 
 import pytest
@@ -88,3 +90,44 @@ def test_copies_of_long_text_are_stopped_before_they_fill_the_memory() -> None:
     doubled = [op("copy", f"/a{number}", **{"from": ""}) for number in range(16)]
     with pytest.raises(UnfitBody, match="copies too much"):
         apply_operations({"a": "x" * 10_000}, doubled)
+
+
+def test_elements_that_all_operations_move_are_limited() -> None:
+    """An insertion at the front moves the whole array: thousands of them would hold all writes of the partition for seconds."""
+    target = {"a": [0] * 1_000_000}
+    moving = [op("add", "/a/0", value=1), op("remove", "/a/0")] * 49
+    assert apply_operations(target, moving) == target
+    for more in ([op("add", "/a/0", value=1)] * 3, [op("remove", "/a/0")] * 3, [op("move", "/a/0", **{"from": "/a/5"})] * 2):
+        with pytest.raises(UnfitBody, match=r"Operation 9\d .* moves too many elements"):
+            apply_operations(target, moving + more)
+    assert len(apply_operations(target, [op("add", "/a/-", value=1)] * 9000)["a"]) == 1_009_000
+
+
+def test_what_a_patch_leaves_is_shared_and_never_changed() -> None:
+    generator = Random(3)
+    places = ("", "/a", "/a/0", "/a/-", "/a/0/b", "/o", "/o/p", "/o/p/0", "/o/q", "/n")
+    done = 0
+    for _ in range(3000):
+        target: Any = {"a": [{"b": [1]}, [2], 3], "o": {"p": [{"x": 1}], "q": {}}, "n": None}
+        operations = []
+        for _ in range(generator.randrange(1, 7)):
+            value = generator.choice(({"b": [7]}, [8, {"p": 9}], 5))
+            verb = generator.choice(("add", "replace", "remove", "move", "copy"))
+            operations.append(op(verb, generator.choice(places), value=value, **{"from": generator.choice(places)}))
+        before = repr((target, operations))
+        try:
+            result = apply_operations(target, operations)
+        except UnfitBody:
+            result = None
+        assert repr((target, operations)) == before
+        if result is not None:
+            done += 1
+            assert result == _stepwise(target, operations)
+    assert done > 300
+
+
+def _stepwise(target: Any, operations: list[dict[str, Any]]) -> Any:
+    """Each operation alone, on a value that shares nothing with any other."""
+    for operation in operations:
+        target = deepcopy(apply_operations(deepcopy(target), deepcopy([operation])))
+    return target

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
 from tests.unit.documents.feed_ground import END, FeedGround, replayed
+from tests.unit.documents.waiting_filter import WaitingFilter
+from tests.until import until
 
-from headwater.core.document_errors import BadFilter
+from headwater.core.clock import Clock, SystemClock
+from headwater.core.document_errors import BadFilter, QueryTimeout
 from headwater.core.errors import BadInput
 from headwater.documents import live
 from headwater.documents.feed_event import FeedEvent
+from headwater.documents.filter.evaluate import Filter, compile_filter
 from headwater.documents.live import LiveQueries
 from headwater.documents.path import parse_path
+from headwater.testing.clock import ManualClock
 
 SHOP = parse_path("shop~")
+
+
+def live_queries(ground: FeedGround, clock: Clock | None = None) -> LiveQueries:
+    return LiveQueries(ground.feeds(), clock=clock or SystemClock(), seconds=15)
 
 
 def test_items_enter_change_and_leave(ground: FeedGround) -> None:
@@ -25,7 +36,7 @@ def test_items_enter_change_and_leave(ground: FeedGround) -> None:
     ground.put("shop~/dear", price=30)
 
     async def follow() -> None:
-        following = LiveQueries(ground.feeds()).follow(SHOP, "price < 10")
+        following = live_queries(ground).follow(SHOP, "price < 10")
         async with aclosing(following):
             events = await anext(following)
             assert [(event.name, event.path) for event in events] == [("snapshot:put", "shop~/cheap"), ("snapshot:end", "shop~")]
@@ -59,7 +70,7 @@ def test_a_client_has_what_the_filter_accepts(ground: FeedGround, seed: int) -> 
         ground.put(END, n=1)
 
     async def follow() -> None:
-        queries, state = LiveQueries(ground.feeds()), dict[str, bytes]()
+        queries, state = live_queries(ground), dict[str, bytes]()
         writing = asyncio.create_task(asyncio.to_thread(write))
         async with asyncio.timeout(60), aclosing(queries.follow(SHOP, "n < 50")) as following:
             while END not in state:
@@ -87,7 +98,7 @@ def test_queries_with_one_filter_share_their_events(ground: FeedGround) -> None:
     ground.put("shop~/a", price=1)
 
     async def follow() -> None:
-        queries = LiveQueries(ground.feeds())
+        queries = live_queries(ground)
         one, two = queries.follow(SHOP, "price < 10"), queries.follow(SHOP, "price < 10")
         async with aclosing(one), aclosing(two):
             await asyncio.gather(anext(one), anext(two))
@@ -102,13 +113,58 @@ def test_queries_with_one_filter_share_their_events(ground: FeedGround) -> None:
     asyncio.run(follow())
 
 
+def test_the_loop_runs_while_a_filter_is_asked(ground: FeedGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the follower that asked first goes away meanwhile."""
+    monkeypatch.setattr(live, "compile_filter", WaitingFilter.compiled)
+    ground.put("shop~/a", price=1)
+
+    async def follow() -> None:
+        queries = live_queries(ground)
+        one, two = queries.follow(SHOP, "price < 9"), queries.follow(SHOP, "price < 9")
+        async with aclosing(one), aclosing(two):
+            for price in (2, 3):
+                WaitingFilter.begin()
+                tasks = [asyncio.create_task(anext(following)) for following in (one, two)]  # type: ignore[arg-type]
+                if price == 3:
+                    await until(lambda: ground.followers(SHOP.uri) == 2)
+                    ground.put("shop~/a", price=price)
+                await until(WaitingFilter.began.is_set)
+                if price == 3:
+                    tasks[0].cancel()
+                    await asyncio.wait(tasks[:1])
+                WaitingFilter.turn.set()
+                assert [event.name for event in await tasks[1]][:1] == ["snapshot:put" if price == 2 else "change"]
+
+    asyncio.run(follow())
+
+
+def test_a_filter_has_the_time_of_a_query_for_a_portion(ground: FeedGround, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+
+    class SlowFilter(Filter):
+        def accepts(self, body: Mapping[str, Any]) -> bool:
+            clock.advance(6)
+            return super().accepts(body)
+
+    monkeypatch.setattr(live, "compile_filter", lambda text: SlowFilter(text, compile_filter(text).tree))
+    for number in range(4):
+        ground.put(f"shop~/{number}", price=number)
+
+    async def follow() -> None:
+        queries = live_queries(ground, clock)
+        with pytest.raises(QueryTimeout, match="longer than 15 s for 4 items"):
+            await anext(queries.follow(SHOP, "price < 2"))
+
+    asyncio.run(follow())
+
+
 def test_what_is_refused(ground: FeedGround, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         ground.put(f"shop~/{number}", price=number)
     monkeypatch.setattr(live, "MOST_ITEMS", 2)
 
     async def follow() -> None:
-        queries = LiveQueries(ground.feeds())
+        queries = live_queries(ground)
         with pytest.raises(BadFilter):
             await anext(queries.follow(SHOP, "price <"))
         with pytest.raises(BadFilter):

@@ -35,7 +35,8 @@ def random_indexes(generator: random.Random, query: str) -> list[IndexDefinition
         sort_by = tuple(SortField(field, generator.choice(("asc", "desc"))) for field in fields)
         choice = generator.random()
         filter_by = "" if choice < 0.5 else query if choice < 0.7 else f"({query}) or ({random_filter(generator, 1)})" if query else ""
-        found.append(IndexDefinition(id=f"i{number}", number=number, sort_by=sort_by, filter_by=filter_by, state="ready"))
+        full = generator.random() < 0.4
+        found.append(IndexDefinition(id=f"i{number}", number=number, sort_by=sort_by, filter_by=filter_by, state="ready", materialize=full))
     return found
 
 
@@ -59,6 +60,9 @@ def check_case(generator: random.Random, open_view: Any) -> str:
             for _ in range(len(bodies) + 3):
                 page = ask(view, size=size, filter=query, sort=sort, cursor=cursor, count=True)
                 got += ids(page)
+                assert all(plain_json.loads(row.body) == bodies[row.item] for row in page.rows)
+                chosen = next((one for one in indexes if one.id == page.explanation.index), None)
+                assert (page.explanation.bodies == "index") == (chosen is not None and chosen.materialize)
                 assert page.total == len(expected)
                 cursor = page.cursor
                 if not cursor:

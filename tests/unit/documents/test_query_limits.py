@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as plain_json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -73,6 +74,43 @@ def test_too_many_reads_are_refused() -> None:
     view = MemoryView(numbered(500))
     with pytest.raises(QueryCountLimited, match="more than 1 reads"):
         ask(view, QueryLimits(max_reads=1), filter="b = 499", size=1)
+
+
+def test_a_count_passes_over_any_number_of_rows() -> None:
+    """The page keeps its limit where the query says one, and where there is no filter: then nobody reads the rows."""
+    view = MemoryView(numbered(3000))
+    limits = QueryLimits(skip_max=10, max_reads=3)
+    assert (ask(view, limits, count=True, size=1).total, view.reads) == (3000, 1)
+    rare = ask(view, limits, filter="b = 2999", count=True, size=1, sort="-b")
+    assert (rare.total, ids(rare)) == (1, ["02999"])
+    assert (rare.explanation.skip_max, rare.explanation.skip_left, rare.explanation.rows_read) == (None, None, 3000)
+    page = ask(view, limits, filter="a < 50", count=True, size=1, skip_max=0)
+    assert (page.total, page.explanation.skip_max, page.explanation.rows_read, page.explanation.reads) == (1500, 0, 2, 1)
+    following = ask(view, limits, filter="a < 50", count=True, size=1, cursor=page.cursor)
+    assert (following.total, ids(following)) == (1500, ["00001"])
+    with pytest.raises(SkippedRowsLimited):
+        ask(view, limits, filter="b = 2999", count=True, size=1, skip_max=10)
+    with pytest.raises(SkippedRowsLimited):
+        ask(view, limits, sort="-b", count=True, size=1)
+
+
+def test_a_count_ends_at_its_deadline() -> None:
+    clock = ManualClock()
+
+    class SlowView(MemoryView):
+        def rows(self, *given: Any, **named: Any) -> Any:
+            clock.advance(6)
+            return super().rows(*given, **named)
+
+        def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
+            clock.advance(16)
+            check()
+            return 0
+
+    for filter_by in ("b >= 0", ""):
+        query = CollectionQuery(filter=filter_by, size=1, count=True)
+        with pytest.raises(QueryTimeout, match="longer than 15 s"):
+            run_query(SlowView(numbered(5000)), "c~", query, clock=clock, limits=QueryLimits())
 
 
 def test_a_query_ends_at_its_deadline() -> None:

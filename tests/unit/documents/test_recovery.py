@@ -9,6 +9,7 @@ from tests.unit.documents.ground import FlakyStores, body_of, documents_in, draf
 from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import Unavailable
 from headwater.core.timers import Timers
+from headwater.documents import recovery as recovering
 from headwater.documents.metrics import DocumentMetrics
 from headwater.documents.open_documents import OpenDocuments
 from headwater.documents.recovery import HotRecovery, RecoveryNotes, StaleRecovery
@@ -153,3 +154,24 @@ async def test_the_checkpoint_is_where_the_next_look_begins(tmp_path: Path) -> N
         assert notes.checkpoint(0) == clock.now_ms() - 30 * 60_000
         notes.note(0, clock.now_ms() - 4 * 86_400_000)  # this process was down for long
         assert await recovery.look(0) == 1
+
+
+async def test_changes_are_compared_at_most_five_times_as_fast_as_they_have_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause is at most that between two passes, however long nothing was written."""
+    monkeypatch.setattr(recovering, "_PAGE", 2)
+    clock, pauses = ManualClock(), list[float]()
+
+    class NotedTimers(Timers):
+        async def sleep_until(self, when_ms: int) -> None:
+            pauses.append((when_ms - clock.now_ms()) / 1000)
+            clock.advance(pauses[-1])
+
+    async with documents_in(tmp_path, clock=clock, settings=ONE) as documents:
+        for seconds in (50, 1, 10_000, 1, 0, 1, 1):  # after each change
+            await put(documents, "a", seconds)
+            clock.advance(seconds)
+        clock.advance(31 * 60)
+        notes, metrics = RecoveryNotes(tmp_path / "recovery"), DocumentMetrics()
+        recovery = StaleRecovery(documents, notes, settings=ONE, clock=clock, timers=NotedTimers(clock), metrics=metrics)
+        assert await recovery.look(0) == 0
+        assert pauses == [10, 180]  # none between changes of one moment, and none behind the last page

@@ -84,3 +84,24 @@ def test_rows_of_an_ended_life_leave_the_file(tmp_path: Path) -> None:
         for table in ("content", "index_content", "ended_life"):
             assert database.run(f"select count(*) from {table}") == [(0,)]
         assert database.run("select count(*) from change") == [(21,)]
+
+
+def test_a_file_of_before_gets_the_copies_of_materialized_indexes(tmp_path: Path) -> None:
+    history = RecordedDocuments()
+    for number in range(5):
+        history.put("c~", str(number), p=number % 2)
+        history.put("d~", str(number), p=number)
+    for uri, number, full in (("c~", 1, True), ("c~", 2, False), ("d~", 1, False)):
+        history.set_index(uri, definition(number, "p", state="ready", materialize=full))
+    with SqliteDocumentStores(tmp_path) as stores:
+        store = stores.partition(0, "g")
+        history.apply_to(store)
+        whole = store.digest()
+    with Database(tmp_path / "0.db", synced=False) as database:
+        database.run("alter table index_content drop column body")
+        database.run("delete from headwater_migration where number = 2")
+    with SqliteDocumentStores(tmp_path) as stores:
+        store = stores.partition(0, "g")
+        with store.view() as view:
+            history.check(view)
+        assert store.digest() == whole

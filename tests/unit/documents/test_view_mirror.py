@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.unit.documents.ground import draft, put
 from tests.unit.documents.test_views import CHEAP, ITEMS, records, shown, views_in
+from tests.unit.documents.waiting_filter import WaitingFilter
 from tests.until import until
 
 from headwater.core.errors import Unavailable
@@ -40,6 +41,21 @@ def test_a_view_whose_source_has_lost_its_history_is_filled_again(tmp_path: Path
             assert made[:3] == [("put", "a"), ("put", "b"), ("put", "c")]
             assert sorted(made[3:]) == [("delete", "b"), ("put", "c")]
             assert {record.source for record in records(documents)} == {FILLING}
+
+    asyncio.run(check())
+
+
+def test_the_loop_runs_while_the_filter_of_a_view_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_mirror, "compile_filter", WaitingFilter.compiled)
+
+    async def check() -> None:
+        async with views_in(tmp_path) as (documents, views):
+            await put(documents, "shop/cheap", {"price": 1})
+            WaitingFilter.begin()
+            await views.put("cheap~", CHEAP)
+            await until(WaitingFilter.began.is_set)
+            WaitingFilter.turn.set()
+            await until(lambda: list(shown(documents)) == ["cheap"])
 
     asyncio.run(check())
 

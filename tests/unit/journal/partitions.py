@@ -8,7 +8,7 @@ from headwater.core.clock import SystemClock
 from headwater.journal.action import Action, Append, PayloadMetadata
 from headwater.journal.append_draft import payload_of
 from headwater.journal.cache import CacheLimits
-from headwater.journal.event import Event, NumberedEvent
+from headwater.journal.event import MAX_SEQ_NR, Event, NumberedEvent
 from headwater.journal.event_bodies import decode_events, encode_events
 from headwater.journal.partition import JournalPartition
 from headwater.journal.range_fold import fold_range
@@ -37,10 +37,11 @@ class Ground:
         self.limits = limits
         self.partition = self.opened()
         self.model = JournalModel()
+        self.short = self.long = 0  # reads that took the short way, and that could not
 
     def opened(self) -> JournalPartition:
         """The partition as another process opens it."""
-        return JournalPartition(self.log, lambda: self.store, self.topic, 0, settings=self.settings, limits=self.limits)
+        return JournalPartition(self.log, lambda: self.store, self.topic, 0, settings=self.settings, limits=self.limits, quick=True)
 
     def put(self, id: str, action: Action, events: list[Event] | None = None, expire_after: int | None = None) -> int:
         """Write a record as it is."""
@@ -112,6 +113,19 @@ class Ground:
             assert told == (journal.seq_nr, journal.delete_to, journal.offset, journal.expire_after, journal.first.timestamp), id
         expected = [] if journal is None else journal.visible(self.settings.duplicates)
         assert self.read(id, page=page) == expected, id
+        self.check_short(id, 1, MAX_SEQ_NR, expected)
+        if expected:
+            start, stop = expected[len(expected) // 3][0], expected[-1 - len(expected) // 3][0]
+            self.check_short(id, start, stop, [place for place in expected if start <= place[0] <= stop])
+
+    def check_short(self, id: str, start: int, stop: int, expected: list[tuple[int, int]]) -> None:
+        """Compare the short way of a read, where it is open, with what the long one gives."""
+        events = self.partition.short_read(id, start, stop)
+        if events is None:
+            self.long += 1
+        else:
+            assert [(event.seq_nr, event.offset) for event in events] == expected, id
+            self.short += 1
 
     def close(self) -> None:
         self.log.close()

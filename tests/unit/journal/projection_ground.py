@@ -11,7 +11,7 @@ from typing import Any
 from tests.unit.journal.ground import TOPIC, Ground
 
 from headwater.cluster.shares import PartitionShares
-from headwater.journal.partition import event_rows
+from headwater.journal.append_rows import event_rows
 from headwater.journal.projection import Projection
 from headwater.journal.projection_run import ProjectionRun
 from headwater.log import Log

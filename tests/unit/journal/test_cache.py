@@ -82,8 +82,8 @@ def test_what_is_copied_is_forgotten() -> None:
     assert len(cache) == 1
     assert known(cache.tail(b"a", 3, 4)) == (3, 4, [])
     assert known(cache.tail(b"a", 0, 4)) == (3, 4, [])  # for a reader with an older view: it scans what lies before
-    assert cache.record(2) is None
-    assert cache.record(3) is not None
+    assert cache.append(2) is None
+    assert cache.append(3) is not None
     cache.forget(0)
     cache.forget(9)
     assert (len(cache), cache.end) == (0, 10)
@@ -100,7 +100,7 @@ def test_a_journal_that_is_never_idle_keeps_no_copied_actions() -> None:
 def test_records_are_kept_within_a_bound_of_bytes() -> None:
     cache = HeadCache(0, decode=read_record, limits=CacheLimits(record_bytes=1500))
     cache.add([record(offset, "a", size=100) for offset in range(9)], 9)
-    assert [offset for offset in range(9) if cache.record(offset) is not None] == [6, 7, 8]
+    assert [offset for offset in range(9) if cache.append(offset) is not None] == [6, 7, 8]
 
 
 def test_a_stretch_that_is_copied_is_not_read() -> None:

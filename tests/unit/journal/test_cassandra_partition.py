@@ -186,7 +186,7 @@ def test_only_numbers_that_may_be_there_are_looked_for(tables: RecordingTables) 
     copy_of(tables).apply(records.change(2))
     assert [values[3] for values in tables.asked if values[0] == "row_keys"] == [0, 1]
     rows = [row for write in tables.written[1] for row in (write[1:] if write[0] == "batch" else [write])]
-    assert sorted(row[4] for row in rows) == [3, 5, 6]  # 4 has its first row
+    assert sorted(row[4:6] for row in rows) == [(3, 50), (4, 51), (5, 50), (6, 50)]  # 4 has a row of that time
 
 
 def test_large_batches_are_cut(tables: RecordingTables) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from tests.unit.journal.ground import POISON, TOPIC, Ground, appended, purged
 
-from headwater.core.errors import BadBounds, UnreadableRecord
+from headwater.core.errors import BadBounds, NotOwner, UnreadableRecord
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.expiry import expire_journals
 from headwater.log.embedded.log import EmbeddedLog
@@ -110,6 +110,26 @@ def test_a_partition_that_grows_quickly_is_looked_at_again(ground: Ground) -> No
     [one] = expire_journals(ground.log, ground.store, topic, today=today(ground, 1), purge=purge)
     assert one.purged
     assert tries == [3, 4, 5]
+
+
+def test_partitions_of_other_owners_are_left_for_another_time(ground: Ground) -> None:
+    topic = ground.topic(partitions=2)
+    for partition, id in enumerate(("a", "b")):
+        ground.append(appended(id, 1, expire_after=DAY), partition=partition)
+    ground.loop().catch_up()
+    asked, done = list[int](), set[int]()
+
+    def purge(partition: int, since: int, ids: Sequence[str]) -> Sequence[str]:
+        asked.append(partition)
+        if asked == [0]:
+            raise NotOwner("Another server's.")
+        return ids
+
+    with pytest.raises(NotOwner):
+        expire_journals(ground.log, ground.store, topic, today=today(ground, 1), purge=purge, done=done)
+    assert (asked, done) == ([0, 1], {1})
+    assert [one.id for one in expire_journals(ground.log, ground.store, topic, today=today(ground, 1), purge=purge, done=done)] == ["a"]
+    assert (asked, done) == ([0, 1, 0], {0, 1})
 
 
 def test_a_tail_that_cannot_be_read_purges_nothing(ground: Ground) -> None:

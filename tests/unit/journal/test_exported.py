@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from headwater.core.errors import BadInput
+from headwater.journal.append_rows import event_rows
 from headwater.journal.change import EventRow
 from headwater.journal.cipher import AesGcm
 from headwater.journal.envelope import MARK, EntityCipher, read_envelope
@@ -20,7 +21,6 @@ from headwater.journal.exported import (
     same_events,
 )
 from headwater.journal.head import Head
-from headwater.journal.partition import event_rows
 from headwater.wire import json
 
 ROWS = [

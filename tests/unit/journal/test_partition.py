@@ -12,8 +12,9 @@ from tests.unit.journal.partitions import TOPIC, Ground
 from headwater.core.errors import Conflict, Differs, OffsetGone, Unreachable
 from headwater.journal import partition as module
 from headwater.journal.action import Delete, Purge
+from headwater.journal.append_rows import event_rows
 from headwater.journal.cache import CacheLimits
-from headwater.journal.partition import AGAIN, JournalPartition, event_rows
+from headwater.journal.partition import AGAIN, JournalPartition
 from headwater.journal.read import JournalRead
 from headwater.journal.sqlite import SqliteJournalStore
 from headwater.journal.sqlite_partition import SqlitePartitionView

@@ -67,6 +67,7 @@ def test_every_read_equals_the_model(opened: Opened, seed: int, duplicates: Dupl
     ground.copy()
     for id in ids:
         ground.check(id)
+    assert ground.short > 5 < ground.long
 
 
 def every_copy(ground: Ground) -> Iterator[None]:

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import msgspec
 import pytest
 from tests.unit.journal.ground import POISON, TOPIC, Ground, appended, deleted, random_records
 
-from headwater.core.errors import Differs, LogGap, Unavailable
+from headwater.core.errors import BadConfig, Differs, LogGap, Unavailable
 from headwater.journal.control import ControlLog, PartitionControl
 from headwater.journal.dead import quarantine
 from headwater.journal.discovery import JournalTopic
 from headwater.journal.range_fold import fold_range
 from headwater.journal.rebuild import request_rebuild
-from headwater.journal.verify import PartitionVerification, TopicVerification, verify_in_task, verify_partition, verify_topic
+from headwater.journal.store_address import StoreAddress
+from headwater.journal.store_sign import NO_SIGN, signed
+from headwater.journal.verify import PartitionVerification, TopicVerification, verify_in_task, verify_topic
 from headwater.log.record import Record
 from headwater.spark.ranges import Range
 
@@ -110,16 +113,26 @@ def test_a_task_of_spark_finds_the_same(ground: Ground) -> None:
     assert found == verified(ground, topic).partitions[0]
 
 
-def test_a_store_with_one_row_for_each_number_and_time_may_lack_the_others(ground: Ground) -> None:
+def test_a_task_that_does_not_see_the_store_compares_nothing(ground: Ground, tmp_path: Path) -> None:
     topic = ground.topic(partitions=1)
-    other = msgspec.structs.replace(appended("a", 1), headers=(*appended("a", 1).headers, ("h", b"v")))
-    ground.append(appended("a", 1), other)
-    copy = ground.store.partition(TOPIC, 0, topic.generation)
-    assert copy is not None
-    records = ground.log.read(TOPIC, 0, 0)
-    folded = fold_range(topic=TOPIC, partition=0, generation=topic.generation, start=0, end=2, records=records).change
-    [journal] = folded.journals
-    first = msgspec.structs.replace(journal, rows=journal.rows[:1])
-    copy.apply(msgspec.structs.replace(folded, journals=(first,)))
-    assert verify_partition(ground.log, ground.store, topic, 0, one_row=True).difference == ""
-    assert "the store lacks it" in verify_partition(ground.log, ground.store, topic, 0).difference
+    ground.append(appended("a", 1))
+    ground.loop().catch_up()
+    given = (topic, None, ((PartitionControl(), PartitionControl()),), ground.log, Range(TOPIC, 0, 0, 1))
+    with signed(ground.store, ground.address, local=False) as sign:
+        assert verify_in_task(ground.address, *given, sign=sign).num_rows == 1
+        with pytest.raises(BadConfig, match="do not see the store"):
+            verify_in_task(StoreAddress(folder=tmp_path / "elsewhere"), *given, sign=sign)
+    assert ground.store.setting(sign[0]) is None
+    with signed(ground.store, ground.address, local=True) as sign:
+        assert sign == NO_SIGN, "this machine sees its own files"
+
+
+def test_records_that_are_not_copied_are_counted(ground: Ground) -> None:
+    topic = ground.topic(partitions=1)
+    ground.append(appended("a", 1), appended("a", 2))
+    found = verified(ground, topic)
+    assert (found.equal, found.partitions[0].pointer, found.partitions[0].waiting) == (True, -1, 2)
+    ground.loop().catch_up()
+    assert verified(ground, topic).partitions[0].waiting == 0
+    ground.append(appended("a", 3))
+    assert verified(ground, topic).partitions[0].waiting == 1

@@ -10,13 +10,15 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
-from tests.unit.parts.toy import COUNTERS, TOY, Numbers, Toy, ToyPerformer, ToyTable
+from tests.unit.parts import toy as toy_module
+from tests.unit.parts.larger_toy import COUNTERS, FOLDER, LARGER_TOY, LivingToy, ToyTable
+from tests.unit.parts.toy import TOY, Numbers, Toy
+from tools.blocking_stub import text as blocking_types
 from tools.reference import http_page
 from typer.testing import CliRunner
 
@@ -24,18 +26,13 @@ import headwater
 from headwater import parts
 from headwater.cli.app import app
 from headwater.client.backend import Backend
-from headwater.client.collection_indexes import CollectionIndexes
-from headwater.client.collection_schema import CollectionSchema
-from headwater.client.collection_views import CollectionViews
-from headwater.client.index_templates import IndexTemplates
 from headwater.client.job import Job
-from headwater.client.journal_snapshots import JournalSnapshots
 from headwater.client.local import local_log
 from headwater.client.local_backend import LocalBackend
-from headwater.client.named_projection import NamedProjection
 from headwater.client.remote import remote_log
 from headwater.core.clock import SystemClock
 from headwater.core.config import load as load_config
+from headwater.core.document_errors import NotMatched
 from headwater.core.errors import BadInput, Cancelled, NotFound
 from headwater.core.settings import Settings
 from headwater.server.openapi import document
@@ -48,13 +45,17 @@ from headwater.testing.scripted import served
 from headwater.wire.operation import Operation
 from headwater.wire.part import load
 
+if TYPE_CHECKING:
+    from tests.unit.parts.toy_blocking import Blocking as ToyDoor
+
 pytestmark = pytest.mark.anyio
 SRC = Path(headwater.__file__).parent
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
 def toy_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, TOY))
+    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, LARGER_TOY))
 
 
 @pytest.fixture(params=["directory", "http"])
@@ -73,9 +74,13 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await log.aclose()
 
 
-async def test_a_question_a_stream_and_a_job(backend: Backend) -> None:
+async def test_an_answer_with_an_etag_bytes_a_stream_and_a_job(backend: Backend) -> None:
     toy = Toy(backend)
     assert await toy.numbers(3) == Numbers([3, 2, 1])
+    assert await toy.numbers(3, if_match='"3"') == Numbers([3, 2, 1])
+    with pytest.raises(NotMatched):
+        await toy.numbers(3, if_match='"4"')
+    assert await toy.text(3) == b"3 2 1"
     assert [number async for number in toy.follow(3)] == [3, 2, 1]
     job = await toy.slowly(3)
     assert await job.result() == Numbers([3, 2, 1])
@@ -86,11 +91,11 @@ async def test_a_question_a_stream_and_a_job(backend: Backend) -> None:
 async def test_a_job_that_hangs_is_cancelled_and_one_that_fails_says_why(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     started = asyncio.Event()
 
-    async def hangs(self: ToyPerformer, operation: object, request: object, who: str) -> None:
+    async def hangs(self: LivingToy, operation: object, request: object, who: str) -> None:
         started.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(ToyPerformer, "perform", hangs)
+    monkeypatch.setattr(LivingToy, "perform", hangs)
     job: Job[Any] = await Toy(backend).slowly(1)
     await started.wait()
     assert (await job.status()).state == "running"
@@ -98,10 +103,10 @@ async def test_a_job_that_hangs_is_cancelled_and_one_that_fails_says_why(backend
     with pytest.raises(Cancelled):
         await job.result()
 
-    async def fails(self: ToyPerformer, operation: object, request: object, who: str) -> None:
+    async def fails(self: LivingToy, operation: object, request: object, who: str) -> None:
         raise BadInput("No.", hint="Ask otherwise.")
 
-    monkeypatch.setattr(ToyPerformer, "perform", fails)
+    monkeypatch.setattr(LivingToy, "perform", fails)
     failing: Job[Any] = await Toy(backend).slowly(1)
     with pytest.raises(BadInput, match="Ask otherwise"):
         await failing.result()
@@ -113,7 +118,11 @@ async def test_a_job_that_hangs_is_cancelled_and_one_that_fails_says_why(backend
 async def test_its_addresses_check_and_describe(tmp_path: Path) -> None:
     log = local_log(Settings(), tmp_path / "data", SystemClock())
     async with httpx2.AsyncClient(base_url="http://server", transport=httpx2.ASGITransport(app=app_over(log))) as http:
-        assert (await http.get("/toy/2")).json() == {"numbers": [2, 1]}
+        numbers = await http.get("/toy/2")
+        assert (numbers.json(), numbers.headers["etag"]) == ({"numbers": [2, 1]}, '"2"')
+        assert (await http.get("/toy/2", headers={"If-Match": '"3"'})).status_code == 412
+        text = await http.get("/toy/2/text")
+        assert (text.content, text.headers["content-type"].partition(";")[0]) == (b"2 1", "text/plain")
         assert (await http.get("/toy/2/follow")).text == "retry: 1000\n\ndata: 2\n\ndata: 1\n\n"
         assert (await http.get("/toy/x")).json()["code"] == "bad-input"
         assert (await http.get("/toy/1001")).status_code == 400
@@ -128,14 +137,26 @@ async def test_its_addresses_check_and_describe(tmp_path: Path) -> None:
 
 def test_its_door_blocks_with_signatures_and_words(tmp_path: Path) -> None:
     with headwater.open_blocking(tmp_path) as hw:
-        toy: Any = hw.toy  # type: ignore[attr-defined]  # the stub knows the parts of headwater
+        toy = cast("ToyDoor", hw).toy
         assert toy.numbers(2) == Numbers([2, 1])
         assert list(toy.follow(2)) == [2, 1]
         assert toy.slowly(2).result() == Numbers([2, 1])
-        assert str(inspect.signature(toy.numbers)) == "(start: 'int') -> 'Numbers'"
+        assert str(inspect.signature(toy.numbers)) == "(start: 'int', *, if_match: 'str | None' = None) -> 'Numbers'"
         assert toy.numbers.__doc__ == "Count down."
         assert {"log", "pipelines", "toy", "close"} <= set(dir(hw))
-        assert {"numbers", "follow", "slowly"} <= set(dir(toy))
+        assert toy.text(2) == b"2 1"
+        assert {"numbers", "text", "follow", "slowly"} <= set(dir(toy))
+
+
+def test_the_types_of_its_blocking_door_are_generated() -> None:
+    stub = Path(__file__).with_name("toy_blocking.pyi")
+    assert blocking_types([parts.part_named("log"), TOY], stub) == stub.read_text("utf-8"), "write it anew: python -m tools.blocking_stub"
+
+
+def test_the_house_says_how_long_it_is() -> None:
+    said = re.search(r"`tests/unit/parts/toy.py` is a whole part in (\d+) lines", (ROOT / "docs/explanation/house.md").read_text("utf-8"))
+    assert said is not None
+    assert int(said[1]) == len(Path(toy_module.__file__).read_text("utf-8").splitlines())
 
 
 def test_its_command_and_its_row_are_there() -> None:
@@ -144,7 +165,9 @@ def test_its_command_and_its_row_are_there() -> None:
     assert "| `GET /toy/{start}` | reader | Count down. |" in http_page(page.replace("-->\n<!--", "-->\nx\n<!--"))
 
 
-_TOY_EVERYWHERE = "from headwater import parts; from tests.unit.parts.toy import TOY; parts.PARTS = (*parts.PARTS, TOY)"
+_TOY_EVERYWHERE = (
+    "from headwater import parts; from tests.unit.parts.larger_toy import LARGER_TOY; parts.PARTS = (*parts.PARTS, LARGER_TOY)"
+)
 _READING = """
 import sys
 from headwater.core.settings import SparkSettings
@@ -188,8 +211,10 @@ def test_spark_can_load_its_table_and_the_tour_has_its_chapter() -> None:
     with pytest.raises(BadInput, match="has no records to follow: it is a store"):
         find_table("counters:toy", {})
     out = io.StringIO()
-    load(TOY.chapter)(None, Settings(), TourReport(out))
+    load(LARGER_TOY.chapter)(None, Settings(), TourReport(out))
     assert "the toy counts" in out.getvalue()
+    assert LARGER_TOY.demo_folder == FOLDER
+    assert TOY.demo_folder == ""
 
 
 def test_its_sections_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +222,7 @@ def test_its_sections_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADWATER_COUNTER__FAST__WORDS", "a,b")
     with headwater.open_blocking() as hw:
-        assert hw.toy.numbers(5) == Numbers([5, 3, 1])  # type: ignore[attr-defined]
+        assert cast("ToyDoor", hw).toy.numbers(5) == Numbers([5, 3, 1])
     shown = CliRunner().invoke(app(), ["config"]).output
     assert re.search(r"^toy\.step +2 +.*headwater\.toml:3$", shown, re.MULTILINE)
     assert re.search(r"^counter\.fast\.words +a, b +HEADWATER_COUNTER__FAST__WORDS$", shown, re.MULTILINE)
@@ -205,10 +230,6 @@ def test_its_sections_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 # -- every part -------------------------------------------------------------------------------------------------
-
-
-def every() -> list[Operation[Any, Any]]:
-    return list(parts.operations())
 
 
 def test_two_structs_or_operations_of_one_name_are_an_error() -> None:
@@ -221,69 +242,6 @@ def test_two_structs_or_operations_of_one_name_are_an_error() -> None:
 
 def fields(operation: Operation[Any, Any]) -> dict[str, Any]:
     return {name: getattr(operation, name) for name in operation.__struct_fields__}
-
-
-@pytest.mark.parametrize("operation", every(), ids=lambda operation: operation.id)
-def test_every_operation_has_a_method_of_the_door(operation: Operation[Any, Any]) -> None:
-    offered = load(parts.part_named(operation.part).offers)
-    found = [kind for _, kind in inspect.getmembers(inspect.getmodule(offered), inspect.isclass)]
-    classes = [kind for kind in found if kind.__module__.startswith("headwater.client.")]  # those that its calls return among them
-    if operation.id in (
-        *("log_scan", "wal_read_page", "wal_read_lines", "wal_scan_lines"),
-        *("journal_id_lines", "journal_read_page", "journal_read_lines", "journal_export_lines", "documents_feed_lines"),
-    ):
-        return  # pages and lines for programs without the door, which reads otherwise
-    if operation.name.startswith("snapshots_"):  # those of an object of their own, `journal.snapshots`
-        classes, name = [JournalSnapshots], {"find": "load"}.get(verb := operation.name.removeprefix("snapshots_"), verb)
-    elif operation.name.startswith("projection_"):  # and of `topic.projection(name)`
-        classes, name = [NamedProjection], operation.name.removeprefix("projection_")
-    elif operation.name.startswith("index_"):  # of `collection.indexes`
-        classes, name = [CollectionIndexes], {"post": "create", "get": "status", "delete": "drop"}.get(verb := operation.name[6:], verb)
-    elif operation.name.startswith("template_"):  # of `hw.documents.templates`
-        classes, name = [IndexTemplates], operation.name.removeprefix("template_")
-    elif operation.name.startswith("schema_"):  # of `collection.schema`
-        classes, name = [CollectionSchema], operation.name.removeprefix("schema_")
-    elif operation.name.startswith("view_"):  # of `hw.documents.views`
-        classes, name = [CollectionViews], operation.name.removeprefix("view_")
-    else:
-        name = operation.name.removeprefix("content_")  # of a path
-    assert any(callable(getattr(kind, name, None)) for kind in classes)
-
-
-@cache
-def lines_of_operations() -> list[tuple[Path, str]]:
-    """Every line of the files in which operations of pipelines may be written."""
-    folders = (
-        "cli/pipeline*.py",
-        "client/*.py",
-        "pipeline/operations.py",
-        "pipeline/operating/*.py",
-        "server/**/*.py",
-        "wire/*.py",
-        "*.py",
-    )
-    files = {
-        path for folder in folders for path in SRC.glob(folder) if not path.name.startswith(("wal", "journal", "document", "collection"))
-    }
-    return [(path, line) for path in files for line in path.read_text().splitlines()]
-
-
-def places(operation: Operation[Any, Any]) -> list[str]:
-    """Where an operation of pipelines is written: as a constant of the table, a function, or a word in quotes."""
-    table = rf"^{operation.name.upper()}\b|\b(?:ask|operations|pipeline)\.{operation.name.upper()}\b"
-    written = re.compile(rf"{table}|def {operation.name}\(|['\"]{operation.name}['\"]")
-    found = [(path, line) for path, line in lines_of_operations() if operation.name in line.lower() and written.search(line)]
-    audit = r"_entry\(|note\(|_audited\(|case \""  # words of the audit are data
-    kept = [(path, line) for path, line in found if not re.search(audit, line)]
-    return sorted(f"{path.relative_to(SRC)}: {line.strip()}" for path, line in kept)
-
-
-@pytest.mark.parametrize("name", ["ack", "mark", "edit", "undo", "replay", "retry", "drop", "verify", "dead_one"])
-def test_an_operation_of_pipelines_stands_in_four_files_at_most(name: str) -> None:
-    """The table, the method that does it, the door's method, the command: a fifth place would be one to forget."""
-    (operation,) = (one for one in parts.part_named("pipeline").operations if one.name == name)
-    found = places(operation)
-    assert len({line.partition(":")[0] for line in found}) <= 4, "\n".join(found)
 
 
 def test_public_class_names_are_unique() -> None:

@@ -137,6 +137,8 @@ def test_shares_in_any_order_leave_what_the_whole_leaves(changes: list[tuple[str
 
 
 def test_ids_that_are_alike() -> None:
+    assert alike({"a": 1, "b": [1.0]}) == alike({"b": [1], "a": 1.0}) != alike({"a": 1, "b": [2]})
+    assert hash(alike({"a": {"b": [1, None]}})) == hash(alike({"a": {"b": [Decimal("1.0"), None]}}))
     assert len({alike(one) for one in ("Key", "KEY ", "kéy", "key")}) == 1
     assert len({alike(one) for one in (7, 7.0, Decimal("7.00"), "7", " 7.0", True + 6)}) == 1
     assert len({alike(one) for one in (15, 105, "15a", "1.05", None, "")}) == 6

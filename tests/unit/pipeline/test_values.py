@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import math
+import pickle
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.core.errors import BadInput
+from headwater.pipeline.long_integer import Long
 from headwater.pipeline.values import (
     as_json,
     canonical,
@@ -74,6 +77,41 @@ JSON = st.recursive(
 )
 def test_a_number_comes_out_as_it_went_in(text: str) -> None:
     assert encode(decode(f'{{"n":{text}}}'.encode())) == f'{{"n":{text}}}'.encode()
+
+
+LONGS = {"a": {"$numberLong": "7"}, "b": [{"$numberLong": "1099511627776"}], "c": {"$numberInt": "-7"}}
+
+
+def test_an_integer_of_extended_json_is_an_int_and_a_plain_one_in_the_text_for_others() -> None:
+    text = msgspec.json.encode(LONGS)
+    for read in (decode(text), decode(text, "float"), decoder_of([text])(text), decode_any(text), from_text(dict(LONGS))):
+        assert read == {"a": 7, "b": [1 << 40], "c": -7}
+        assert read["a"] * 2 == 14
+        assert encode(read) == b'{"a":7,"b":[1099511627776],"c":-7}' == encode_lines([read]).strip() == canonical(read)
+        assert extended(read) == read
+        assert natives(read) == read
+        assert type(natives(read)["a"]) is int
+    assert unmarked(text) == b'{"a":7,"b":[1099511627776],"c":-7}' == unmarked(text.replace(b":{", b": {"))
+
+
+def test_a_small_long_stays_one_in_the_log_and_what_is_computed_with_it_is_plain() -> None:
+    read = decode(msgspec.json.encode(LONGS))
+    assert store(read) == b'{"a":{"$numberLong":"7"},"b":[1099511627776],"c":-7}'
+    assert store({"a": read["a"] + 1}) == b'{"a":8}'
+    again = pickle.loads(pickle.dumps(read["a"]))
+    assert type(again) is Long
+    assert store(again) == b'{"$numberLong":"7"}'
+
+
+def test_the_long_in_a_date_is_a_part_of_the_date() -> None:
+    text = b'{"at":{"$date":{"$numberLong":"5"}},"n":{"$numberLong":"5"}}'
+    assert decode(text) == {"at": {"$date": {"$numberLong": "5"}}, "n": 5} == from_text(msgspec.json.decode(text))
+    assert unmarked(text) == b'{"at":{"$date":{"$numberLong":"5"}},"n":5}' == unmarked(text.replace(b":{", b": {"))
+
+
+@pytest.mark.parametrize("text", ['{"$numberLong":1.5}', '{"$numberLong":"x"}', '{"$numberInt":true}', '{"$numberLong":"1","a":2}'])
+def test_an_object_that_only_looks_like_an_integer_stays_one(text: str) -> None:
+    assert encode(decode(f'{{"a":{text}}}'.encode())) == f'{{"a":{text}}}'.encode() == unmarked(f'{{"a":{text}}}'.encode())
 
 
 def test_a_number_with_a_point_or_an_exponent_is_a_decimal_whatever_its_digits() -> None:
@@ -227,8 +265,6 @@ def test_a_document_nested_deeper_than_we_can_walk_is_stored_all_the_same() -> N
         {"$date": {"$numberLong": "-62135596800000"}},
         {"$binary": {"base64": "AAEC", "subType": "04"}},
         {"$binary": "AAEC", "$type": "00"},
-        {"$numberLong": "9223372036854775807"},
-        {"$numberInt": "1"},
         {"$numberDecimal": "NaN"},
         {"$timestamp": {"t": 1, "i": 2}},
         {"$regularExpression": {"pattern": "^a", "options": "i"}},

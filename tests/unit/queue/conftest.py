@@ -13,8 +13,8 @@ from headwater.core.timers import Timers
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Record
 from headwater.queue.dead_notices import Post
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue, open_queue
-from headwater.queue.settings import QueueSettings
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region, open_region
 from headwater.wal.region_creation import create_region
@@ -52,7 +52,7 @@ async def opened(region: Region, clock: ManualClock) -> AsyncIterator[OpenQueue]
     async def open(post: Post | None = None, **settings: Any) -> Queue:
         for queue in queues:
             await queue.aclose()
-        made = QueueSettings(**settings)
+        made = EffectiveSettings(**settings)
         queues.append(await open_queue("pages", region, TABLE, settings=made, clock=clock, timers=timers, post=post))
         return queues[-1]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from headwater.queue.checks import checked_row
 from headwater.queue.decisions import Decisions
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.replay import replay
 from headwater.queue.row import NewRow, Row
 from headwater.queue.row_view import row_at
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import Put
 
 
@@ -20,7 +20,7 @@ class Ground:
     def __init__(self, **settings: Any) -> None:
         self.fold, self.now, self.records = QueueFold(), 1_000_000, list[bytes]()
         self.fold.finish(self.now)
-        self.decisions = Decisions(self.fold, QueueSettings(**settings))
+        self.decisions = Decisions(self.fold, EffectiveSettings(**settings))
 
     def call(self, name: str, *given: Any, **named: Any) -> Any:
         """A call by its name, as one record."""

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.queue.played import Played, state
 
 from headwater.queue.bulk import done_many
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 
 
 def put(*keys: bytes, **more: Any) -> tuple[str, list[dict[str, Any]]]:
@@ -16,7 +16,7 @@ def put(*keys: bytes, **more: Any) -> tuple[str, list[dict[str, Any]]]:
 
 
 def played(*steps: tuple[Any, ...]) -> Played:
-    found = Played(QueueSettings())
+    found = Played(EffectiveSettings())
     for step in steps:
         found.step(*step)
     return found

@@ -14,11 +14,11 @@ from headwater.core.period import Period
 from headwater.core.units import Duration, Size
 from headwater.queue import carry
 from headwater.queue.carry import oldest_rows, too_long
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.queue import Queue
 from headwater.queue.queue_log import folded
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import FailedClaim, RowResult
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
@@ -108,7 +108,7 @@ async def test_without_a_period_nothing_moves_on(opened: OpenQueue, clock: Manua
 
 
 def test_the_oldest_homes_come_first() -> None:
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     for key in (b"a", b"b", b"c"):
         played.step("put", [{"key": key, "data": b"1"}])
     played.step("put", [{"key": b"a", "data": b"2"}])

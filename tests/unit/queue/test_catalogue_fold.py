@@ -9,14 +9,14 @@ from headwater.core.errors import Damaged, NewerFormat
 from headwater.core.period import Period
 from headwater.core.units import Duration
 from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry, encode_deletion, encode_entry
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 
 PAGES = QueueEntry(
     name="pages",
     region=7,
     table=3,
     version=2,
-    settings=QueueSettings(lease=Duration(60_000), period=Period("month"), disposal="secure-reset", region=7, replication=3),
+    settings=EffectiveSettings(lease=Duration(60_000), period=Period("month"), disposal="secure-reset", region=7, replication=3),
     declaration='<table name="pages"/>',
     declared=4,
     created=1,
@@ -29,7 +29,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
 
 
 def test_the_newest_record_of_a_name_counts() -> None:
-    newer = msgspec.structs.replace(PAGES, version=3, settings=QueueSettings())
+    newer = msgspec.structs.replace(PAGES, version=3, settings=EffectiveSettings())
     fold = CatalogueFold([encode_entry(PAGES), encode_entry(newer)])
     assert fold.entries == {"pages": newer}
     fold.apply(encode_deletion("pages"))

@@ -9,11 +9,11 @@ import pytest
 from headwater.core.errors import BadInput, TooLarge
 from headwater.core.units import Duration
 from headwater.queue.checks import MAX_DATE, MAX_ERROR, MAX_KEY, checked_duration, checked_name, checked_row, cut_error
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 
 NOW = 1_700_000_000_000
-SETTINGS = QueueSettings(priority=42, clock_ahead=Duration(300_000))
+SETTINGS = EffectiveSettings(priority=42, clock_ahead=Duration(300_000))
 
 
 def checked(**given: Any) -> Any:

@@ -10,7 +10,8 @@ from tests.unit.queue.conftest import TABLE, OpenQueue
 
 from headwater.core.errors import Damaged, OffsetGone
 from headwater.core.units import Size
-from headwater.queue.data_place import DataPlace, place_of
+from headwater.queue.body import FLAGS, ON_LOG
+from headwater.queue.data_place import PLACE_SIZE, DataPlace, place_of
 from headwater.queue.data_reader import DataReader
 from headwater.queue.queue import Queue
 from headwater.queue.row import NewRow, Row
@@ -29,6 +30,11 @@ def large(number: int = 0) -> bytes:
 def on_log(queue: Queue) -> int:
     """How many rows have no data in memory."""
     return sum(len(body) < 1000 for body in queue._runtime.decisions.fold.columns.bodies if body)
+
+
+def lacking(queue: Queue) -> int:
+    """How many rows have the place of their data alone."""
+    return sum(bool(body[FLAGS] & ON_LOG) for body in queue._runtime.decisions.fold.columns.bodies if body)
 
 
 @pytest.mark.parametrize("memory", [0, 4000, 1 << 20])
@@ -160,3 +166,21 @@ def _shown(queue: Queue) -> list[Row]:
     rows = [row_at(fold, slot) for slot in fold.by_key.values()]
     assert all(type(row.data) is DataPlace for row in rows)
     return rows
+
+
+@pytest.mark.parametrize("at_once", [1, 20])
+async def test_small_data_beyond_the_memory_of_the_queue_are_read_from_its_log(opened: OpenQueue, at_once: int) -> None:
+    queue = await opened(memory=Size(1000))
+    rows = [NewRow(key=b"%03d" % place, data=b"%03d" % place * 30, form=1) for place in range(20)]
+    for first in range(0, 20, at_once):
+        await queue.put(rows[first : first + at_once])
+    fold = queue._runtime.decisions.fold
+    assert 8 <= lacking(queue) < 20
+    assert fold.live_bytes < 1000 + 200 + 20 * (40 + 3 + PLACE_SIZE)  # a row more, and the places of the others
+    queue = await opened(memory=Size(1000))  # a restart
+    assert 8 <= lacking(queue) < 20
+    claimed = [(await queue.claim(1)).claims[0] for _ in range(10)] + (await queue.claim(10)).claims
+    assert [(one.row.key, one.row.data) for one in claimed] == [(row.key, row.data) for row in rows]
+    assert await queue.done([one.token for one in claimed]) == []
+    await queue.put([NewRow(key=b"again", data=b"a" * 90, form=1)])
+    assert lacking(queue) == 0

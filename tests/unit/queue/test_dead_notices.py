@@ -12,9 +12,9 @@ from tests.unit.queue.conftest import OpenQueue
 
 from headwater.core.errors import Unavailable
 from headwater.queue.dead_notices import shown_address
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
 
@@ -98,7 +98,7 @@ async def test_what_was_not_told_is_told_after_a_restart_and_by_another_address_
     queue = await opened(address.post, on_dead=ADDRESS)
     await until(lambda: len(address.tried) == 2)
     address.refused.clear()
-    queue.change_settings(QueueSettings(on_dead="http://other.example"))
+    queue.change_settings(EffectiveSettings(on_dead="http://other.example"))
     await until(lambda: len(address.taken) == 1)
     assert address.tried[-1] == ("http://other.example", "a")
     await until(lambda: queue.statistics().told == 1)
@@ -114,7 +114,7 @@ async def test_nobody_is_told_without_an_address_and_rows_that_were_dead_before_
     for _ in range(50):
         await asyncio.sleep(0)
     assert address.tried == []
-    queue.change_settings(QueueSettings(on_dead=ADDRESS))
+    queue.change_settings(EffectiveSettings(on_dead=ADDRESS))
     await until(lambda: queue.statistics().told == 1)
     assert address.keys() == ["c"]
 

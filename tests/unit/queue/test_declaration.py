@@ -65,7 +65,7 @@ def test_an_empty_one_declares_nothing() -> None:
         ("<table><settings/>tail</table>", "'tail' has no place"),
         ("<table><settings lease='60s'/><settings lease='60s'/></table>", "twice"),
         ("<table><column name='a' type='int'><deep/></column></table>", "has elements"),
-        ("<table><column type='int'/></table>", "DeclaredColumn 1 has no name"),
+        ("<table><column type='int'/></table>", "Column 1 has no name"),
         ("<table><column name='a'/></table>", "has no type"),
         ("<table><column name='a' type='varchar'/></table>", "the type 'varchar'"),
         ("<table><column name='a' type='int' required='perhaps'/></table>", "neither yes nor no"),

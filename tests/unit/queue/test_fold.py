@@ -13,12 +13,12 @@ from tests.unit.queue.played import Played, state
 from headwater.core.units import Duration, Size
 from headwater.queue.columns import HELD
 from headwater.queue.data_place import LARGE
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.schedule import Schedule
-from headwater.queue.settings import QueueSettings
 from headwater.testing import queue_model
 
-KEYS = [b"a", b"b", b"c", b"d"]
+KEYS = [b"a", b"b", b"c" * 65, b"d" * 65]  # the long ones have the same hash
 PUT = st.tuples(
     st.just("put"),
     st.lists(
@@ -42,7 +42,9 @@ PUT = st.tuples(
 )
 CLAIM = st.tuples(st.just("claim"), st.integers(1, 3), st.sampled_from([1, 10, 50]), st.sampled_from(["g", "h"]))
 END = st.tuples(st.sampled_from(["done", "released", "failed", "given-up"]), st.integers(0, 3), st.sampled_from([None, 0, 7]))
-OTHER = st.sampled_from([("pause",), ("resume",), ("cut",), ("carry",), ("cancel", b"a"), ("retry", 0), ("drop", 0), ("stale",)])
+OTHER = st.sampled_from(
+    [("pause",), ("resume",), ("cut",), ("carry",), ("cancel", b"a"), ("cancel", KEYS[2]), ("retry", 0), ("drop", 0), ("stale",)]
+)
 EXTEND = st.tuples(st.just("extend"), st.integers(0, 3), st.sampled_from([1, 30]))
 STEPS = st.lists(
     st.tuples(st.sampled_from([0, 0, 1, 2, 9, 10, 11, 30]), st.one_of(PUT, PUT, CLAIM, CLAIM, END, EXTEND, OTHER)), max_size=40
@@ -63,7 +65,7 @@ def test_the_queue_does_what_the_model_does(
 ) -> None:
     limits: dict[str, Any] = {"results": Duration(kept[0]), "unique_for": Duration(kept[1])}
     limits |= {"max_timeouts": 1, "max_attempts": 2, "lane_concurrency": lanes, "concurrency": limit, "memory": Size(memory)}
-    played = Played(QueueSettings(**limits, max_delay=Duration(delay), clock_ahead=Duration(5)), large=large)
+    played = Played(EffectiveSettings(**limits, max_delay=Duration(delay), clock_ahead=Duration(5)), large=large)
     for wait, step in steps:
         played.now += wait
         played.step(*step)
@@ -75,7 +77,7 @@ def test_the_model_is_short_enough_to_be_read_at_once() -> None:
 
 
 def test_a_follow_up_row_whose_predecessor_the_log_no_longer_tells_becomes_the_row_of_its_key() -> None:
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     played.step("put", [{"key": b"a", "data": b"1"}])
     played.step("claim", 1, 50, "g")
     played.step("put", [{"key": b"a", "data": b"2"}])
@@ -89,7 +91,7 @@ def test_a_follow_up_row_whose_predecessor_the_log_no_longer_tells_becomes_the_r
 
 def test_a_follow_up_row_may_come_before_the_row_that_it_follows() -> None:
     """The row that is processed was carried to the end of the log."""
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     played.step("put", [{"key": b"a", "data": b"1"}])
     played.step("claim", 1, 50, "g")
     played.step("put", [{"key": b"a", "data": b"2"}])
@@ -102,7 +104,7 @@ def test_a_follow_up_row_may_come_before_the_row_that_it_follows() -> None:
 
 
 def test_a_put_of_now_is_merged_into_a_follow_up_row_as_of_now_whatever_the_date_of_the_processed_row() -> None:
-    played = Played(QueueSettings(clock_ahead=Duration(5)))
+    played = Played(EffectiveSettings(clock_ahead=Duration(5)))
     played.step("put", [{"key": b"a", "data": b"1", "insertion_date": 3}])
     played.step("claim", 1, 50, "g")
     played.step("put", [{"key": b"a", "data": b"2"}, {"key": b"a", "data": b"3"}])

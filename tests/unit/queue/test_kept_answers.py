@@ -5,8 +5,8 @@ from tests.unit.queue.played import Played
 
 from headwater.queue import kept_answers, records
 from headwater.queue.date_heap import NEVER
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.kept_answers import KeptAnswers
-from headwater.queue.settings import QueueSettings
 
 
 def kept() -> tuple[KeptAnswers, list[int]]:
@@ -55,7 +55,7 @@ def test_the_oldest_are_forgotten_where_they_take_too_much_memory(monkeypatch: p
 
 def test_a_fold_of_every_cut_of_a_log_forgets_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_answers, "MOST_BYTES", 3000)
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     for number in range(30):
         played.record(lambda decisions, number=number: decisions.answered(played.now + 1000 + number, f"{number}", bytes(16), []))  # type: ignore[misc]
         if number % 7 == 0:

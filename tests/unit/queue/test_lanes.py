@@ -6,10 +6,10 @@ import pytest
 from tests.unit.queue.conftest import OpenQueue
 
 from headwater.core.units import Duration
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue
 from headwater.queue.row import NewRow
 from headwater.queue.schedule import Schedule
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
 
@@ -155,7 +155,7 @@ async def test_a_lane_goes_on_without_the_row_that_it_waited_for(opened: OpenQue
         await queue.run(b"a1")
     elif how == "more at once":
         assert await claim(queue) == {}
-        queue.change_settings(QueueSettings(lane_concurrency=2))
+        queue.change_settings(EffectiveSettings(lane_concurrency=2))
     assert list(await claim(queue)) == (["a1"] if how == "at once" else ["a2"])
 
 
@@ -178,8 +178,8 @@ async def test_with_several_at_once_the_others_of_a_lane_go_on(opened: OpenQueue
     assert list(await claim(queue)) == ["a3"]
     await queue.done([taken["a2"]])
     clock.advance(5)
-    queue.change_settings(QueueSettings(lane_concurrency=1))
+    queue.change_settings(EffectiveSettings(lane_concurrency=1))
     await queue.release(list((await claim(queue)).values()))
     await put(queue, "a4")
-    queue.change_settings(QueueSettings(lane_concurrency=2))
+    queue.change_settings(EffectiveSettings(lane_concurrency=2))
     assert list(await claim(queue)) == ["a1"]

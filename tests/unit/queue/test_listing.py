@@ -6,10 +6,10 @@ import pytest
 from tests.unit.queue.played import Played
 
 from headwater.core.errors import NotFound
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.listing import KeyHistory, dead_ids, dead_row, rows_of, slot_of_id, state_of
 from headwater.queue.records import Malformed
-from headwater.queue.settings import QueueSettings
 from headwater.queue.values import State
 
 
@@ -20,7 +20,7 @@ def put(played: Played, key: bytes, **given: object) -> None:
 @pytest.fixture
 def played() -> Played:
     """A row of each state."""
-    played = Played(QueueSettings(max_attempts=1))
+    played = Played(EffectiveSettings(max_attempts=1))
     put(played, b"a:dead")
     played.step("claim", 1, 50, "g")
     played.step("failed", 0, None)
@@ -79,7 +79,7 @@ def test_dead_rows(played: Played) -> None:
 
 
 def test_a_row_that_died_of_lost_leases_tells_its_last_failure() -> None:
-    played = Played(QueueSettings(max_timeouts=0))
+    played = Played(EffectiveSettings(max_timeouts=0))
     put(played, b"k")
     played.step("claim", 1, 50, "g")
     played.step("failed", 0, None)
@@ -104,7 +104,7 @@ def test_the_history_of_a_key_is_what_the_log_says_of_its_rows(played: Played) -
 
 
 def test_the_history_of_a_key_leaves_out_later_rows_of_its_slot() -> None:
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     put(played, b"a")
     played.step("cancel", b"a")
     put(played, b"b")

@@ -14,6 +14,7 @@ from headwater.core.errors import AlreadyExists, BadInput, Closed, Fenced, NotFo
 from headwater.core.settings import Settings
 from headwater.core.units import Duration
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.manager import QueueManager
 from headwater.queue.row import NewRow
 from headwater.queue.settings import QueueSettings
@@ -21,7 +22,7 @@ from headwater.testing.clock import ManualClock
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region_list import region_list
-from headwater.wal.settings import WalSettings
+from headwater.wal.settings import ROOM, WalSettings
 
 pytestmark = pytest.mark.anyio
 Make = Callable[..., QueueManager]
@@ -70,8 +71,9 @@ async def test_a_queue_is_created_once_and_changed_later(make: Make) -> None:
     again, new = await queues.create("pages", {"max_timeouts": 3})
     assert (again.settings.lease, again.settings.max_timeouts, again.version, new) == (60_000, 3, 2, False)
     assert await queues.create("pages", QueueSettings(max_timeouts=3)) == (again, False)
+    assert (await queues.create("pages", QueueSettings(max_timeouts=5)))[0].settings.max_timeouts == 5  # the usual value, and given
     assert [one.name for one in await queues.list()] == ["pages"]
-    assert await queues.entry("pages") == again
+    assert (await queues.entry("pages")).version == 3
     with pytest.raises(AlreadyExists, match="period day"):
         await queues.create("pages", {"period": "hour"})
     for name, settings in (("a/b", {}), ("", {}), ("mail", {"colour": "red"}), ("mail", {"lease": "60"})):
@@ -94,10 +96,14 @@ async def test_a_dry_run_changes_nothing(make: Make) -> None:
 
 
 async def test_defaults_come_from_the_settings_at_creation_alone(make: Make) -> None:
-    configured = Settings(sections={"queue": {"pages": QueueSettings(lease=Duration(5000))}})
+    configured = Settings(sections={"queue": {"pages": EffectiveSettings(lease=Duration(5000))}})
     queues = make(settings=configured)
     assert (await queues.create("pages"))[0].settings.lease == 5000
     assert (await make().create("pages", {"max_timeouts": 1}))[0].settings.lease == 5000
+    made, _ = await make(settings=Settings(sections={"queue": {"forms": EffectiveSettings(lease=Duration(5000))}})).create(
+        "forms", QueueSettings(lease="1h")
+    )
+    assert made.settings.lease == 3_600_000
     assert (await queues.create("mail"))[0].settings.lease == 3_600_000
 
 
@@ -105,7 +111,12 @@ async def test_settings_of_the_region_are_those_of_its_topic(make: Make) -> None
     queues = make()
     entry, _ = await queues.create("pages", {"period": "hour", "disposal": "secure-reset", "segment": "1MiB", "max_record": "2MiB"})
     settings = queues._log.topic(f"queue_data_{entry.region}").settings
-    assert (settings.period, settings.disposal, settings.segment, settings.max_record) == ("hour", "secure-reset", 1 << 20, 2 << 20)
+    assert (settings.period, settings.disposal, settings.segment, settings.max_record) == (
+        "hour",
+        "secure-reset",
+        1 << 20,
+        (2 << 20) + ROOM,
+    )
 
 
 async def test_a_declaration_is_kept_and_read(make: Make) -> None:

@@ -9,8 +9,8 @@ from headwater.core.period import Period
 from headwater.core.units import Duration
 from headwater.queue.catalogue_fold import CatalogueFold, QueueEntry, encode_entry
 from headwater.queue.declaration import read_declaration
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.placement import QueueWish, changed_entry, new_entry
-from headwater.queue.settings import QueueSettings
 
 
 def wish(name: str = "pages", declaration: str | None = None, **settings: Any) -> QueueWish:
@@ -18,9 +18,9 @@ def wish(name: str = "pages", declaration: str | None = None, **settings: Any) -
 
 
 def made(
-    wished: QueueWish, fold: CatalogueFold, *, usual: QueueSettings | None = None, taken: tuple[int, ...] = (), engine: str = "embedded"
+    wished: QueueWish, fold: CatalogueFold, *, usual: EffectiveSettings | None = None, taken: tuple[int, ...] = (), engine: str = "embedded"
 ) -> QueueEntry:
-    entry = new_entry(wished, fold, usual or QueueSettings(), taken=taken.__contains__, engine=engine, now=5)
+    entry = new_entry(wished, fold, usual or EffectiveSettings(), taken=taken.__contains__, engine=engine, now=5)
     fold.apply(encode_entry(entry))
     return entry
 
@@ -48,7 +48,7 @@ def test_queues_share_a_region_and_its_settings() -> None:
         made(wish("d", region=7, period="day"), fold)
     assert "Leave period out" in refused.value.hint
     with pytest.raises(AlreadyExists, match="has disposal truncate"):  # what is configured is given, too
-        made(wish("d", region=7), fold, usual=QueueSettings(disposal="reset"))
+        made(wish("d", region=7), fold, usual=EffectiveSettings(disposal="reset"))
     own = made(wish("e"), fold)
     assert made(wish("f", region=own.region), fold).settings.period == "day"
 
@@ -60,7 +60,7 @@ def test_what_is_no_region_is_refused(region: Any) -> None:
 
 
 def test_what_is_configured_is_the_default_of_a_new_queue() -> None:
-    entry = made(wish(lease="60s"), CatalogueFold(), usual=QueueSettings(lease=Duration(1), max_timeouts=9))
+    entry = made(wish(lease="60s"), CatalogueFold(), usual=EffectiveSettings(lease=Duration(1), max_timeouts=9))
     assert (entry.settings.lease, entry.settings.max_timeouts) == (60_000, 9)
     assert (entry.version, entry.created, entry.changed, entry.declared) == (1, 5, 5, 0)
 

@@ -9,9 +9,9 @@ from tests.unit.queue.conftest import TABLE, FailingAppends
 
 from headwater.core.errors import Closed, Damaged, DiskFull, Fenced
 from headwater.queue.checks import checked_row
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue_log import QueueLog, folded, open_log
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.queue.shared_calls import SharedCalls
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def opened(region: Region, clock: ManualClock) -> QueueLog:
-    return await open_log(region, TABLE, settings=QueueSettings(), clock=clock)
+    return await open_log(region, TABLE, settings=EffectiveSettings(), clock=clock)
 
 
 def put(log: QueueLog, clock: ManualClock, key: bytes) -> asyncio.Future[str] | None:

@@ -10,8 +10,8 @@ from tests.unit.queue.played import Played
 
 from headwater.core.errors import BadInput
 from headwater.queue.checks import checked_row
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
 
@@ -27,7 +27,7 @@ async def written(region: Region) -> list[bytes]:
 
 
 async def test_a_put_a_claim_and_a_done_are_those_of_the_long_way(opened: OpenQueue, region: Region, clock: ManualClock) -> None:
-    queue, long = await opened(), Played(QueueSettings(), clock.now_ms())
+    queue, long = await opened(), Played(EffectiveSettings(), clock.now_ms())
     rows = [NewRow(key=b"%d" % number, data=b"\xff", form=number % 2, priority=number * 20 or None) for number in range(9)]
     for row in rows:
         checked = checked_row(row, long.settings, long.now)

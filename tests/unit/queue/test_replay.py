@@ -8,11 +8,11 @@ from tests.unit.queue.played import Played
 from headwater.queue import records
 from headwater.queue.body import make_body
 from headwater.queue.columns import DEAD, PROCESSING, RUN, Tries
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.records import Malformed, WholeRow
 from headwater.queue.replay import replay
 from headwater.queue.row_view import row_at
-from headwater.queue.settings import QueueSettings
 
 HEAD = b"\x01" + (7).to_bytes(8, "big")
 ROW = (3, 65536)
@@ -81,7 +81,7 @@ def test_a_row_that_was_carried_while_it_was_processed_is_processed() -> None:
 
 
 def test_a_follow_up_row_is_held_and_comes_after_the_row_of_its_key() -> None:
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     for step in [("put", [{"key": b"a", "data": b"1"}]), ("claim", 1, 50, "g"), ("put", [{"key": b"a", "data": b"2", "lane": b"l"}])]:
         played.step(*step)
     fold = played.folded(1)

@@ -7,6 +7,7 @@ import msgspec
 from headwater.queue.body import make_body
 from headwater.queue.columns import DEAD, HELD, PROCESSING, RUN, RowColumns
 from headwater.queue.date_heap import NEVER
+from headwater.queue.key_index import key_hash
 from headwater.queue.records import INSERT
 from headwater.queue.replayed import NoKeys, ReplayedClaims, keys_of
 
@@ -21,14 +22,14 @@ def filled(*states: int, priority: int = 10) -> RowColumns:
 
 
 def test_keys_are_taken_and_not_kept() -> None:
-    keys = NoKeys()
-    keys[b"k"] = 1
-    del keys[b"k"], keys[b"never"]
+    keys = NoKeys([])
+    keys.add(b"k", 1)
+    keys.leave(b"never")
     assert not keys
 
 
 def test_rows_that_wait_or_are_processed_have_their_keys_at_the_end() -> None:
-    assert keys_of(filled(RUN, HELD, PROCESSING, DEAD)) == {b"key 0": 0, b"key 2": 2}
+    assert keys_of(filled(RUN, HELD, PROCESSING, DEAD), key_hash) == {b"key 0": 0, b"key 2": 2}
 
 
 def test_claims_that_are_left_have_their_tokens_and_leases() -> None:

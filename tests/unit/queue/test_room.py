@@ -15,11 +15,11 @@ from headwater.core.timers import Timers
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import TopicSettings
 from headwater.queue import carry
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.queue import Queue, open_queue
 from headwater.queue.queue_log import folded
 from headwater.queue.row import NewRow
 from headwater.queue.schedule import Schedule
-from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import read_settings
 from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
@@ -39,7 +39,7 @@ async def small(tmp_path: Path, clock: ManualClock, anyio_backend: str) -> Async
     with EmbeddedLog(tmp_path) as log, LocalOwnership(log, tmp_path / "owners") as owners:
         create_region(log, TOPICS, settings=TopicSettings(max_record=MIB))
         region = await open_region(log, owners, TOPICS)
-        queue = await open_queue("pages", region, 1, settings=QueueSettings(max_timeouts=1), clock=clock, timers=timers)
+        queue = await open_queue("pages", region, 1, settings=EffectiveSettings(max_timeouts=1), clock=clock, timers=timers)
         yield queue
         await queue.aclose()
         await region.close()
@@ -59,8 +59,8 @@ async def largest(queue: Queue, key: bytes) -> int:
 
 def test_a_queue_refuses_records_that_are_too_small_for_what_it_writes() -> None:
     with pytest.raises(BadInput, match="max_record"):
-        read_settings({"max_record": "1023KiB"}, QueueSettings())
-    assert read_settings({"max_record": "1MiB"}, QueueSettings()).max_record == MIB
+        read_settings({"max_record": "1023KiB"}, EffectiveSettings())
+    assert read_settings({"max_record": "1MiB"}, EffectiveSettings()).max_record == MIB
 
 
 async def test_rows_are_carried_in_records_that_fit(small: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ async def test_rows_with_schedules_and_lanes_that_die_at_once_come_again_in_reco
         await small.put(rows)
     clock.advance(1)
     assert len((await small.claim(6000, lease=1000)).claims) == 6000
-    small.change_settings(QueueSettings(max_timeouts=0))
+    small.change_settings(EffectiveSettings(max_timeouts=0))
     fold = small._runtime.decisions.fold
     clock.advance(2)
     counts = await small.count()

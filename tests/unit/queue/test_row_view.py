@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.unit.queue.played import Played
 
 from headwater.queue.columns import DEAD, HELD, PROCESSING, RUN, Tries
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.row import Row
 from headwater.queue.row_view import claimed_rows, row_at, whole_row
-from headwater.queue.settings import QueueSettings
 
 NOW = 1_000_000
 
@@ -20,7 +20,7 @@ def put(played: Played, key: bytes, data: bytes = b"1", **given: object) -> int:
 
 
 def test_a_waiting_row() -> None:
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     slot = put(played, b"k", b"{}", priority=7, delay=40, insertion_date=-20, expiration_date=60, lane=b"l")
     id = played.fold.columns.ids[slot]
     assert row_at(played.fold, slot) == Row(id, b"k", b"{}", 0, 7, NOW - 20, NOW + 40, NOW + 60, "W", update_date=NOW - 20, lane=b"l")
@@ -37,7 +37,7 @@ def test_a_waiting_row() -> None:
 
 
 def test_a_merged_row_has_its_first_insertion_and_its_last_update() -> None:
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     put(played, b"k", insertion_date=-20)
     row = row_at(played.fold, put(played, b"k", b"2", insertion_date=-5))
     assert (row.insertion_date, row.update_date, row.data) == (NOW - 20, NOW - 5, b"2")
@@ -45,7 +45,7 @@ def test_a_merged_row_has_its_first_insertion_and_its_last_update() -> None:
 
 
 def test_a_processed_row_and_the_one_that_follows_it() -> None:
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     slot = put(played, b"k", priority=7)
     played.now += 5
     played.step("claim", 1, 50, "g")
@@ -61,7 +61,7 @@ def test_a_processed_row_and_the_one_that_follows_it() -> None:
 
 
 def test_a_row_that_has_failed_and_a_dead_one() -> None:
-    played = Played(QueueSettings(max_attempts=2))
+    played = Played(EffectiveSettings(max_attempts=2))
     slot = put(played, b"k")
     for failures in (1, 2):
         played.step("claim", 1, 50, "g")
@@ -74,7 +74,7 @@ def test_a_row_that_has_failed_and_a_dead_one() -> None:
 
 
 def test_a_whole_row_that_is_written_is_the_same_row() -> None:
-    played = Played(QueueSettings(max_attempts=1))
+    played = Played(EffectiveSettings(max_attempts=1))
     put(played, b"dead", lane=b"l")
     played.step("claim", 1, 50, "g")
     played.step("failed", 0, None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -8,27 +9,33 @@ import pytest
 from headwater.core.errors import BadInput
 from headwater.core.period import Period
 from headwater.core.units import Duration, Size
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.settings import QueueSettings
 from headwater.queue.settings_form import NAMES, given_settings, read_settings, schema, show_settings
 
 
 def test_what_is_shown_can_be_read_back() -> None:
-    settings = QueueSettings(lease=Duration(90_000), max_timeouts=0, disposal="secure-reset", region=7, rate=5)
-    assert read_settings(show_settings(settings), QueueSettings()) == settings
-    assert set(show_settings(QueueSettings())) <= set(NAMES)
+    settings = EffectiveSettings(lease=Duration(90_000), max_timeouts=0, disposal="secure-reset", region=7, rate=5)
+    assert read_settings(show_settings(settings), EffectiveSettings()) == settings
+    assert set(show_settings(EffectiveSettings())) <= set(NAMES)
     assert schema()["properties"].keys() == set(NAMES)
 
 
 def test_numbers_may_be_text_as_on_the_command_line_and_the_rest_stays() -> None:
-    base = QueueSettings(max_attempts=7)
+    base = EffectiveSettings(max_attempts=7)
     assert read_settings({"max_timeouts": "3", "lease": "60s"}, base) == msgspec.structs.replace(base, max_timeouts=3, lease=60_000)
 
 
-def test_given_are_those_that_differ_also_as_text() -> None:
+def test_given_are_those_that_are_written_also_as_text_and_the_usual_ones() -> None:
     assert given_settings(QueueSettings()) == {}
-    assert given_settings(QueueSettings(lease="60s", max_timeouts=9)) == {"lease": "1m", "max_timeouts": 9}  # type: ignore[arg-type]
-    with pytest.raises(BadInput):
-        given_settings({"lease": "60s"})
+    assert given_settings(QueueSettings(lease="60s", max_timeouts=9)) == {"lease": "1m", "max_timeouts": 9}
+    usual = {"max_timeouts": 5, "lease": "1h", "memory": "16MiB", "period": "90m"}
+    written = QueueSettings(max_timeouts=5, lease=timedelta(hours=1), memory=Size(16 << 20), period=timedelta(minutes=90))
+    assert given_settings(written) == usual
+    for wrong in ({"lease": "60s"}, QueueSettings(lease=timedelta(microseconds=1)), QueueSettings(lease=timedelta(seconds=-1))):
+        with pytest.raises(BadInput) as told:
+            given_settings(wrong)
+        assert told.value.hint
 
 
 WRONG: list[dict[str, Any]] = [
@@ -42,7 +49,7 @@ WRONG: list[dict[str, Any]] = [
 @pytest.mark.parametrize("written", WRONG, ids=repr)
 def test_what_cannot_be_is_told_with_the_next_step(written: dict[str, Any]) -> None:
     with pytest.raises(BadInput) as told:
-        read_settings(written, QueueSettings())
+        read_settings(written, EffectiveSettings())
     assert told.value.hint
 
 
@@ -54,11 +61,13 @@ OTHERS: dict[str, Any] = {
 
 
 def test_every_setting_is_read_and_shown() -> None:
-    assert set(OTHERS) <= set(NAMES) == set(QueueSettings.__struct_fields__)
-    settings = read_settings(OTHERS, QueueSettings())
+    assert set(OTHERS) <= set(NAMES) == set(EffectiveSettings.__struct_fields__)
+    settings = read_settings(OTHERS, EffectiveSettings())
     assert (settings.lease, settings.period, settings.segment, settings.region) == (Duration(90_000), Period("month"), Size(1 << 20), 7)
-    assert read_settings(show_settings(settings), QueueSettings()) == settings
-    assert read_settings(show_settings(QueueSettings()), settings) == msgspec.structs.replace(QueueSettings(), region=7, replication=3)
+    assert read_settings(show_settings(settings), EffectiveSettings()) == settings
+    assert read_settings(show_settings(EffectiveSettings()), settings) == msgspec.structs.replace(
+        EffectiveSettings(), region=7, replication=3
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +100,7 @@ def test_every_setting_is_read_and_shown() -> None:
 )
 def test_a_value_that_cannot_be_is_refused(name: str, value: Any, said: str) -> None:
     with pytest.raises(BadInput) as refused:
-        read_settings({name: value}, QueueSettings())
+        read_settings({name: value}, EffectiveSettings())
     assert said in f"{refused.value.message} {refused.value.hint}"
 
 

@@ -18,7 +18,7 @@ from headwater.queue.manager import QueueManager
 from headwater.queue.queue import Queue
 from headwater.queue.row import BINARY, NewRow
 from headwater.queue.schedule import Schedule
-from headwater.queue.spark_tables import OPTIONS, DeadRows, QueueRows, queue_table
+from headwater.queue.spark_tables import OPTIONS, DeadRows, QueueChanges, QueueRows, queue_table
 from headwater.queue.values import FailedClaim
 from headwater.testing.clock import ManualClock
 from headwater.wal.manager import RegionManager
@@ -53,6 +53,16 @@ root
  |-- after: array (nullable = false)
  |    |-- element: long (containsNull = true)
 """
+HISTORY = """\
+root
+ |-- sequence: long (nullable = false)
+ |-- offset: long (nullable = false)
+ |-- date: timestamp (nullable = false)
+ |-- change: string (nullable = false)
+ |-- id: long (nullable = true)
+ |-- key: binary (nullable = true)
+ |-- detail: string (nullable = false)
+"""
 DEAD = f"""{ROWS} |-- reason: string (nullable = false)
  |-- date: timestamp (nullable = false)
 """
@@ -67,7 +77,7 @@ class Ground:
     async def queue(self) -> Queue:
         return await self.queues.open("pages")
 
-    def read(self, table: QueueRows | DeadRows | None = None, split: int = 500_000) -> list[dict[str, Any]]:
+    def read(self, table: QueueRows | DeadRows | QueueChanges | None = None, split: int = 500_000) -> list[dict[str, Any]]:
         made = pickle.loads(pickle.dumps(found := table or QueueRows("pages", self.clock)))  # as tasks get it
         return [
             row
@@ -140,6 +150,27 @@ async def test_rows_have_their_data_also_where_these_are_on_the_log_alone(ground
     assert {row["key"]: row["data"] for row in rows} == {b"a": b"c" * 5000, b"b": b"b" * 5000}
 
 
+async def test_the_history_has_each_change_that_the_log_still_has(ground: Ground) -> None:
+    queue = await ground.queue()
+    await queue.put([NewRow(key=b"a", data=b"1"), NewRow(key=b"b", delay=1000)])
+    await queue.put([NewRow(key=b"a", data=b"22")])
+    (claim,) = (await queue.claim(worker="w")).claims
+    await queue.fail([FailedClaim(claim.token, "no such page", give_up=True)])
+    await queue.pause()
+    await queue.cancel(b"b")
+    found = ground.read(QueueChanges("pages", ground.clock), split=2)
+    assert [(row["change"], row["key"]) for row in found] == [
+        *(("insert", b"a"), ("insert", b"b"), ("merge", b"a"), ("claim", b"a"), ("dead", b"a"), ("pause", None), ("cancel", b"b")),
+    ]
+    assert ([row["sequence"] for row in found], found[0]["date"], found[2]["detail"]) == (
+        [1, 1, 2, 3, 4, 5, 6],
+        NOW,
+        "priority 100, 2 bytes",
+    )
+    assert (found[0]["id"], "no such page" in found[4]["detail"], found[5]["id"]) == (claim.row.id, True, None)
+    assert [row["offset"] for row in found] == sorted(row["offset"] for row in found)
+
+
 async def test_a_queue_that_is_not_there_is_told_at_once(ground: Ground) -> None:
     QueueRows("pages").check(ground.log)
     with pytest.raises(UnknownQueue, match="Did you mean pages"):
@@ -151,6 +182,7 @@ async def test_a_queue_that_is_not_there_is_told_at_once(ground: Ground) -> None
 def test_options_choose_the_view() -> None:
     assert isinstance(queue_table("pages", {}), QueueRows)
     assert isinstance(queue_table("pages", {"View": "dead"}), DeadRows)
+    assert isinstance(queue_table("pages", {"view": "history"}), QueueChanges)
     with pytest.raises(BadInput, match="no view 'log'"):
         queue_table("pages", {"view": "log"})
 
@@ -158,6 +190,7 @@ def test_options_choose_the_view() -> None:
 def test_the_schemas_are_frozen() -> None:
     assert from_arrow_schema(QueueRows.schema).treeString() == ROWS
     assert from_arrow_schema(DeadRows.schema).treeString() == DEAD
+    assert from_arrow_schema(QueueChanges.schema).treeString() == HISTORY
 
 
 def test_columns_and_options_are_documented() -> None:
@@ -166,4 +199,6 @@ def test_columns_and_options_are_documented() -> None:
     cells = re.findall(r"^\| `(\w+)` \| (.+?) \|", section, re.MULTILINE)
     columns = {field.name: field.dataType.simpleString() for field in from_arrow_schema(DeadRows.schema)}
     assert dict(cells[: len(columns)]) == columns
-    assert [name for name, _ in cells[len(columns) :]] == list(OPTIONS)
+    changes = {field.name: field.dataType.simpleString() for field in from_arrow_schema(QueueChanges.schema)}
+    assert dict(cells[len(columns) : -1]) == changes
+    assert [name for name, _ in cells[-1:]] == list(OPTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.queue.played import Played
 
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.totals import Totals
 
 
@@ -13,7 +13,7 @@ def test_totals_begin_with_nothing() -> None:
 
 
 def test_each_call_counts_its_rows() -> None:
-    played = Played(QueueSettings(max_timeouts=0))
+    played = Played(EffectiveSettings(max_timeouts=0))
     played.step("put", [{"key": key, "data": b"1"} for key in (b"a", b"b", b"c", b"d", b"e")])
     played.step("put", [{"key": b"a", "data": b"2"}, {"key": b"x", "data": b"1", "delay": 99, "expiration_date": 5}])
     played.step("claim", 4, 50, "g")

@@ -12,13 +12,13 @@ from tests.unit.queue.played import state
 
 from headwater.core.errors import DiskFull, Fenced, HeadwaterError, OutcomeUnknown
 from headwater.queue import turn_record
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.fold import QueueFold
 from headwater.queue.queue import Queue
 from headwater.queue.queue_log import folded
 from headwater.queue.quick import MOST_ROWS
 from headwater.queue.records import NAMES, decode_record
 from headwater.queue.row import NewRow
-from headwater.queue.settings import QueueSettings
 from headwater.queue.turn_record import MOST_CALLS
 from headwater.testing.clock import ManualClock
 from headwater.wal.region import Region
@@ -162,7 +162,7 @@ async def test_settings_hold_for_the_calls_behind_them(opened: OpenQueue, region
     queue = await opened()
     await queue.put(rows(b"a", b"b", b"c"))
     first = queue.claim()
-    queue.change_settings(QueueSettings(concurrency=1))
+    queue.change_settings(EffectiveSettings(concurrency=1))
     second = queue.claim()
     assert (len((await first).claims), (await second).claims) == (1, [])
 

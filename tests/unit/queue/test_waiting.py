@@ -6,7 +6,7 @@ import pytest
 from tests.unit.queue.played import Played
 
 from headwater.core.errors import Closed
-from headwater.queue.settings import QueueSettings
+from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.waiting import Served, WaitingClaim, WaitingClaims
 from headwater.testing.clock import ManualClock
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 def served(waiting: WaitingClaims, *rows: tuple[bytes, int]) -> Served:
     """Serve them rows of these keys and priorities, which are put."""
-    played = Played(QueueSettings())
+    played = Played(EffectiveSettings())
     for key, priority in rows:
         played.step("put", [{"key": key, "data": b"1", "priority": priority}])
     found: Served = played.record(waiting.serve)

@@ -1,4 +1,4 @@
-"""Jobs: who may see them, and who may end them."""
+"""Jobs: who may see them, and who may end them; and what the front page tells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from headwater import parts
 from headwater.client.local import local_log
 from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings
@@ -54,3 +55,23 @@ async def test_a_token_with_prefixes_cannot_tell_which_jobs_there_are(http: http
     assert (await http.delete("/jobs/none", headers=by(SHOP))).status_code == 403
     assert (await http.get("/jobs/none", headers=by(READER))).status_code == 404
     assert (await http.delete("/jobs/none", headers=by(OPERATOR))).status_code == 404
+
+
+async def test_the_front_page_shows_the_parts_and_counts_their_topics(tmp_path: Path) -> None:
+    log = local_log(Settings(), tmp_path / "data", SystemClock())
+    for name in ("orders", "bonds"):
+        await log.create_topic(name)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app_over(log)), base_url="http://server") as client:
+        page, docs = (await client.get("/")).text, (await client.get("/docs")).text
+    await log.aclose()
+    assert "embedded log of <code>orders-data</code>" in page
+    assert '<a href="docs#log">log</a></td><td><code>/log</code></td><td>2 topics</td>' in page
+    assert '<a href="docs#journal">journal</a></td><td><code>/journals</code></td><td>0 topics</td>' in page
+    for part in parts.PARTS:
+        assert f'<h2 id="{part.name}">' in docs
+
+
+async def test_the_front_page_tells_nothing_of_the_data_where_there_are_tokens(http: httpx2.AsyncClient) -> None:
+    page = (await http.get("/")).text
+    assert "<code>/hyper-storage</code></td><td></td>" in page
+    assert "orders-data" not in page

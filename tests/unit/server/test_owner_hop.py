@@ -15,11 +15,13 @@ from headwater import parts
 from headwater.core.errors import HeadwaterError, NotOwner
 from headwater.core.metrics import HttpMetrics
 from headwater.core.settings import ServerSettings
+from headwater.server import owner_hop
 from headwater.server.connections import Connections, Limits
 from headwater.server.http_server import HttpServer
 from headwater.server.owner_hop import HOP, OWNER, OwnerHop
 from headwater.server.problem import problem_answer
 from headwater.server.route import Route
+from headwater.wire.problems import encoded, problem_of
 
 pytestmark = pytest.mark.anyio
 ROUTES = [Route(operation, None) for operation in parts.operations()]  # type: ignore[arg-type]
@@ -52,6 +54,30 @@ class Server:
         await problem_answer(error, "id")(scope, receive, send)
 
 
+class Lines(Server):
+    """Answers each line; those of which an address is given belong to another server."""
+
+    def __init__(self, *owners: str) -> None:
+        super().__init__()
+        self._owners = owners
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        self.asked.append((scope["method"], scope["raw_path"], body, list(scope["headers"])))
+        lines = [line for line in body.splitlines() if line]
+        owners = (*self._owners, *[self._owners[-1] if self._owners else ""] * len(lines))
+        answers = [
+            encoded(problem_of(NotOwner("Not here.", address=owner), "id")) if owner else b"did " + line
+            for line, owner in zip(lines, owners, strict=False)
+        ]
+        answer = b"\n".join(answers)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(answer))]})
+        await send({"type": "http.response.body", "body": answer})
+
+
 @asynccontextmanager
 async def listening(app: Any) -> AsyncIterator[str]:
     """Its address."""
@@ -70,8 +96,9 @@ async def listening(app: Any) -> AsyncIterator[str]:
         await serving
 
 
-def hopping(app: Server, address: str = "http://127.0.0.1:1") -> OwnerHop:
-    return OwnerHop(app, app, ROUTES, parts=["documents"], address=address, max_body=1000)  # type: ignore[arg-type]
+def hopping(app: Server, address: str = "http://127.0.0.1:1", lost: list[str] | None = None) -> OwnerHop:
+    told = [] if lost is None else lost
+    return OwnerHop(app, app, ROUTES, parts=["documents"], address=address, max_body=1000, lost=told.append)  # type: ignore[arg-type]
 
 
 async def ask(
@@ -116,9 +143,11 @@ async def test_nothing_is_sent_on_twice() -> None:
     async with listening(far) as third:
         lost = hopping(Server(third))
         async with listening(lost) as second:
-            app = hopping(Server(second))
+            told = list[str]()
+            app = hopping(Server(second), lost=told)
             status, body, _ = await ask(app)
             assert (status, msgspec.json.decode(body)["address"]) == (421, third)
+            assert told == [second], "it is no owner"
             app.close()
         lost.close()
         assert far.asked == []
@@ -137,9 +166,11 @@ async def test_what_is_done_here_and_what_is_no_change_stays_here() -> None:
 async def test_an_owner_that_is_away_or_has_no_address_or_is_this_server_is_the_clients_to_find() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         away = f"http://127.0.0.1:{free.getsockname()[1]}"
+    told = list[str]()
     for owner in (away, "", "http://127.0.0.1:1"):
-        status, body, _ = await ask(hopping(Server(owner)))
+        status, body, _ = await ask(hopping(Server(owner), lost=told))
         assert (status, msgspec.json.decode(body).get("address", "")) == (421, owner)
+    assert told == [away]
 
 
 async def test_an_owner_that_dies_under_a_change_leaves_its_outcome_unknown() -> None:
@@ -155,3 +186,55 @@ async def test_an_owner_that_dies_under_a_change_leaves_its_outcome_unknown() ->
     assert [error.code for error in near.refused] == ["outcome-unknown"]
     app.close()
     server.close()
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_an_owner_that_hangs_is_given_up_after_a_while(batch: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner_hop, "_MORE", -29.99)  # of the 30 s of a write
+    monkeypatch.setattr(owner_hop, "_LINES", 0.01)
+    over = asyncio.Event()
+
+    async def hanging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(hanging, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    app = hopping(Lines(address) if batch else Server(address))
+    status, body, _ = await ask(app, "POST", "/hyper-storage/batch", bodies=(b"1\n2\n",)) if batch else await ask(app)
+    answers = [msgspec.json.decode(line) for line in body.splitlines()]
+    assert status == (200 if batch else 503)
+    assert [answer["code"] for answer in answers] == ["outcome-unknown"] * (2 if batch else 1)
+    assert "has not answered for 0.01 s" in answers[0]["detail"]
+    over.set()
+    app.close()
+    server.close()
+
+
+async def test_lines_of_several_owners_come_back_in_their_places() -> None:
+    """One of them refuses its lines together, one cannot be reached, one answers with too few lines."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        away = f"http://127.0.0.1:{free.getsockname()[1]}"
+    done, refusing = Lines(), Server("http://127.0.0.1:9")
+
+    async def short(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"3")]})
+        await send({"type": "http.response.body", "body": b"did"})
+
+    async with listening(done) as one, listening(refusing) as two, listening(short) as three:
+        near, told = Lines("", one, two, one, away, three, three), list[str]()
+        app = hopping(near, lost=told)
+        status, body, headers = await ask(app, "POST", "/hyper-storage/batch", bodies=(b"0\n1\n\n2\n3\n", b"4\n5\n6"))
+        answers = body.splitlines()
+        assert (status, int(headers[b"content-length"])) == (200, len(body))
+        assert [answers[number] for number in (0, 1, 3)] == [b"did 0", b"did 1", b"did 3"]
+        codes = {number: msgspec.json.decode(answers[number]) for number in (2, 4, 5, 6)}
+        assert [(one["code"], one.get("address")) for one in codes.values()] == [
+            ("not-owner", "http://127.0.0.1:9"),
+            ("not-owner", away),
+            ("outcome-unknown", None),
+            ("outcome-unknown", None),
+        ]
+        assert [came for *_, came, _ in done.asked] == [b"1\n3"]
+        assert set(told) == {two, away}
+        app.close()

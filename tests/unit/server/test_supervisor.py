@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -113,6 +114,87 @@ def test_a_dead_worker_is_started_again_in_its_slot(tmp_path: Path, caplog: pyte
     assert (lives / "again").read_text() == "1"
     assert "worker 1" in caplog.text
     assert "ended with 7; it is started again in 0 s" in caplog.text
+
+
+class Hanging(Workers):
+    """Two workers, of which worker 1 stands still once; worker 0 gives a sign of life when a test wants one."""
+
+    def __init__(self, data: Path, passed: float) -> None:
+        super().__init__(data, self._lived, started=self._pass)
+        self._passed, self._parent, self._lives = passed, os.getpid(), data / "lives"
+        self.first: list[int] = []
+
+    def _lived(self, slot: int, says: int) -> int:
+        os.write(says, b"ready")
+        if slot == 1 and self._lives.exists():
+            os.kill(self._parent, signal.SIGTERM)
+        elif slot == 1:
+            self._lives.touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        while True:
+            signal.sigwait({signal.SIGUSR1})
+            os.write(says, b".")
+
+    def _pass(self) -> None:
+        self.first = self.pids
+        beating, hanging = sorted(self._children, key=lambda pid: self._children[pid].slot)
+        os.waitid(os.P_PID, hanging, os.WSTOPPED)
+        os.kill(beating, signal.SIGUSR1)
+        assert select.select([self._children[beating].said], [], [], 60)[0]
+        self.clock.advance(self._passed)
+
+
+@pytest.fixture
+def usr1() -> Iterator[None]:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # inherited: it comes when a worker waits for it
+    yield
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+
+
+@pytest.mark.usefixtures("usr1")
+def test_a_worker_that_hangs_is_killed_and_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    workers = Hanging(tmp_path, 31)
+    with caplog.at_level(logging.ERROR):
+        assert workers.run() is True
+    killed, replaced = [record.getMessage() for record in caplog.records]
+    assert killed == f"worker 1 (process {max(workers.first)}) has given no sign of life for 30 s; it is killed"
+    assert replaced.startswith(f"worker 1 (process {max(workers.first)}) ended with -9; it is started again in 0 s")
+
+
+@pytest.mark.usefixtures("usr1")
+def test_time_in_which_the_parent_itself_stood_still_is_not_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Such as where the whole group of processes was stopped, and goes on."""
+
+    class Stood(Hanging):
+        def _pass(self) -> None:
+            super()._pass()
+            self._pid = max(self.first)
+
+        def _wait(self, signals: object) -> bytes:
+            if not self.first:
+                return super()._wait(signals)  # type: ignore[arg-type]
+            poll, self.first = select.poll, []
+
+            clock = self.clock
+
+            class Late:
+                def register(self, *_: object) -> None:
+                    """Nothing is heard meanwhile."""
+
+                def poll(self, timeout: float) -> None:
+                    clock.advance(1000.0)
+
+            try:
+                select.poll = Late  # type: ignore[assignment,misc]
+                return super()._wait(signals)  # type: ignore[arg-type]
+            finally:
+                select.poll = poll  # type: ignore[misc]
+                os.kill(self._pid, signal.SIGCONT)
+                stop()
+
+    with caplog.at_level(logging.ERROR):
+        assert Stood(tmp_path, 0.0).run() is True
+    assert not caplog.records
 
 
 def test_a_worker_that_dies_young_waits_longer_each_time(tmp_path: Path) -> None:

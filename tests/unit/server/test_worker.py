@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx2
 import msgspec
 import pytest
-from tests.unit.parts import toy
-from tests.unit.parts.toy import TOY, ToyPerformer
+from tests.unit.parts import larger_toy
+from tests.unit.parts.larger_toy import LARGER_TOY, LivingToy
 
 from headwater import parts
 from headwater.client.http_pool import HttpPool
@@ -31,17 +31,17 @@ async def nothing() -> None:
 
 
 @pytest.fixture(autouse=True)
-def performers(monkeypatch: pytest.MonkeyPatch) -> list[ToyPerformer]:
+def performers(monkeypatch: pytest.MonkeyPatch) -> list[LivingToy]:
     """Every performer that is made."""
-    made: list[ToyPerformer] = []
-    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, TOY))
-    begin = ToyPerformer.__init__
+    made: list[LivingToy] = []
+    monkeypatch.setattr(parts, "PARTS", (*parts.PARTS, LARGER_TOY))
+    begin = LivingToy.__init__
 
-    def noting(self: ToyPerformer, **ground: object) -> None:
+    def noting(self: LivingToy, **ground: object) -> None:
         begin(self, **ground)
         made.append(self)
 
-    monkeypatch.setattr(ToyPerformer, "__init__", noting)
+    monkeypatch.setattr(LivingToy, "__init__", noting)
     return made
 
 
@@ -70,27 +70,27 @@ async def running(data: Path, team: Team | None = None, server: ServerSettings |
         await serving
 
 
-async def test_a_part_is_opened_behind_the_log_and_closed_before_it(tmp_path: Path, performers: list[ToyPerformer]) -> None:
+async def test_a_part_is_opened_behind_the_log_and_closed_before_it(tmp_path: Path, performers: list[LivingToy]) -> None:
     async with running(tmp_path):
         assert [performer.lives for performer in performers] == [True]
     assert [performer.lives for performer in performers] == [False]
 
 
 async def test_a_part_that_cannot_be_opened_ends_the_start_and_is_closed(
-    tmp_path: Path, performers: list[ToyPerformer], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, performers: list[LivingToy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(performer: ToyPerformer, log: object) -> None:
+    async def fails(performer: LivingToy, log: object) -> None:
         performer.lives = True
         raise BadConfig("No.", hint="Set it.")
 
-    monkeypatch.setattr(toy, "opens", fails)
+    monkeypatch.setattr(larger_toy, "opens", fails)
     with pytest.raises(BadConfig):
         async with running(tmp_path):
             raise AssertionError
     assert [performer.lives for performer in performers] == [False]
 
 
-async def test_of_two_workers_the_first_runs_the_part_and_the_other_forwards(tmp_path: Path, performers: list[ToyPerformer]) -> None:
+async def test_of_two_workers_the_first_runs_the_part_and_the_other_forwards(tmp_path: Path, performers: list[LivingToy]) -> None:
     (tmp_path / FOLDER).mkdir()
     async with running(tmp_path, Team(tmp_path, slot=0, size=2)), running(tmp_path, Team(tmp_path, slot=1, size=2)) as other:
         async with httpx2.AsyncClient(base_url=other, trust_env=False, timeout=120) as http:

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater.core.settings import Settings, SparkSettings
 from headwater.log import Record
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.pipeline.adaptors import file
+from headwater.pipeline.definition import Pipeline
+from headwater.pipeline.running.run import Run
 from headwater.spark import attach
 from headwater.spark.ranges import Range
 from headwater.spark.requests import read_options
@@ -88,6 +92,21 @@ class TestRead:
         frame = reader.option("partition", "0").option("startOffset", "998").load("topic:orders")
         assert [tuple(row) for row in frame.collect()] == [(b"v998", 998), (b"v999", 999)]
 
+    def test_the_messages_of_a_pipeline(self, spark: SparkSession, tmp_path: Path) -> None:
+        (tmp_path / "orders.jsonl").write_text("".join(f'{{"_id":{n},"eur":{n}.50}}\n' for n in range(30)))
+        pipeline = Pipeline("shop")
+        pipeline.source("in", file(str(tmp_path / "orders.jsonl"))).save("out", file(f"{tmp_path}/out/"))
+        with EmbeddedLog(tmp_path / "data") as log:
+            settings = Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))
+            assert Run(pipeline, log, settings).go().state == "done"
+        reader = spark.read.format("headwater").option("data", f"{tmp_path}/data").option("splitRecords", 10)
+        frame = reader.option("startingOffset", 5).load("pipeline:shop")
+        assert frame._jdf.schema().treeString().count("\n |--") == 8
+        total = "sum(from_json(data, 'eur DECIMAL(9,2)').eur) AS total"
+        found = frame.selectExpr(total, "count(*) AS rows", "max(namespace) AS of").first()
+        assert found is not None
+        assert (str(found.total), found.rows, found["of"]) == (str(sum(range(5, 30)) + 12.5) + "0", 25, "orders")
+
     def test_a_column_that_is_not_there_is_refused(self, spark: SparkSession, log: EmbeddedLog) -> None:
         frame = spark.read.format("headwater").schema("offset string").option("data", str(log.data)).load("topic:orders")
         with pytest.raises(Exception, match="The table has no column offset of type string"):
@@ -138,7 +157,7 @@ class TestRead:
         ("target", "options", "told"),
         [
             ("topic:nothing", {}, "There is no topic nothing"),
-            ("ledger:q", {}, "Load one of collection:NAME, feed:NAME, journal:NAME, queue:NAME, topic:NAME"),
+            ("ledger:q", {}, "Load one of collection:NAME, feed:NAME, journal:NAME, pipeline:NAME, queue:NAME, topic:NAME"),
             ("topic:orders", {"startOfset": "1"}, "Did you mean startOffset?"),
         ],
     )

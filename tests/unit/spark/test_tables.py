@@ -46,7 +46,10 @@ def test_a_part_registers_its_tables_by_an_entry_point() -> None:
 def test_an_unknown_scheme_is_told_with_the_known_ones(target: str) -> None:
     with pytest.raises(BadInput, match="names nothing that can be loaded") as raised:
         find_table(target, {})
-    assert raised.value.hint == "Load one of archive:NAME, collection:NAME, feed:NAME, journal:NAME, queue:NAME, topic:NAME, wal:NAME."
+    assert (
+        raised.value.hint
+        == "Load one of archive:NAME, collection:NAME, feed:NAME, journal:NAME, pipeline:NAME, queue:NAME, topic:NAME, wal:NAME."
+    )
 
 
 def test_a_topics_name_is_checked() -> None:

@@ -22,7 +22,7 @@ from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region import Region
 from headwater.wal.region_topics import region_topics
-from headwater.wal.settings import RegionSettings, WalSettings
+from headwater.wal.settings import ROOM, RegionSettings, WalSettings
 from headwater.wal.snapshots import SnapshotStore
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +78,7 @@ async def test_settings_of_a_new_region_are_those_of_its_topics(make: Make, tmp_
     await wal.create(7, RegionSettings(segment="1MiB", period="1h", max_record="2MiB"))
     with EmbeddedLog(tmp_path, read_only=True) as log:
         settings = log.topic(region_topics("wal", 7).data).settings
-    assert (settings.segment, settings.period, settings.max_record, settings.owner) == (1 << 20, 3_600_000, 2 << 20, "wal")
+    assert (settings.segment, settings.period, settings.max_record, settings.owner) == (1 << 20, 3_600_000, (2 << 20) + ROOM, "wal")
 
 
 async def test_callers_at_the_same_time_open_a_region_once_and_a_slow_one_blocks_no_other(make: Make) -> None:
@@ -273,6 +273,40 @@ async def test_the_cleaner_comes_at_once_and_after_each_period(make: Make) -> No
         while len(wal._timers) < 3:  # two of the snapshots, and the cleaner's own
             await asyncio.sleep(0)
         await clock.run(67)
+
+
+async def test_a_region_that_is_opened_after_the_first_pass_is_cleaned_soon(make: Make) -> None:
+    clock = ManualClock()
+    wal = make(clock=clock)
+    await wal.open(1, create=True)
+    wal.start_cleaning()
+    await wal.open(2, create=True)
+    await wal.write(2, 1, [b"x"])
+    region = wal.opened(2)
+    assert region is not None
+    await region.mark_delete_up_to(1, 1)
+    await clock.run(60)
+    await until(lambda: region._log.bounds(region.topics.data, 0).start == 2)
+
+
+async def test_an_idle_region_has_no_timer_and_is_not_cleaned_again(make: Make) -> None:
+    clock = ManualClock()
+    wal = make(clock=clock, settings=WalSettings(clean_period=Duration(600_000)))
+    region = await wal.open(7, create=True)
+    assert len(wal._timers) == 0
+    await wal.write(7, 1, [b"x"])
+    await until(lambda: len(wal._timers) == 1)
+    await clock.run(60)
+    await until(lambda: len(region.snapshots) == 1 and not len(wal._timers))
+    wal.start_cleaning()
+    await until(lambda: len(region.snapshots) == 2 and len(wal._timers) == 1)  # the first pass, and the next one
+    for _ in range(3):
+        await clock.run(600)
+    await wal.clean(7)  # by hand a region is always cleaned
+    assert region.snapshots[-1].last == 2  # the third record of the meta topic
+    await wal.write(7, 1, [b"x"])
+    await clock.run(661)
+    await until(lambda: region.snapshots[-1].watermark == 2)
 
 
 async def test_readings_tell_what_is_live_and_pinned(make: Make) -> None:

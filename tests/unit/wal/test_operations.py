@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from headwater.wal import operations
 from headwater.wal.operations import WAL
 from headwater.wal.requests import ReadEntries
 from headwater.wire.operation import Role
@@ -25,3 +26,7 @@ def test_the_largest_numbers_travel() -> None:
 def test_looking_changes_nothing_and_changes_need_more_than_a_reader() -> None:
     for one in WAL.operations:
         assert (one.role is Role.READER) == (not one.changes), one.id
+
+
+def test_who_may_open_a_region_may_close_it() -> None:
+    assert operations.CLOSE.role is operations.OPEN.role is Role.WRITER

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import google_crc32c
 import pytest
 from tests.unit.wal.conftest import TOPICS, OpenRegion
 
@@ -116,6 +117,24 @@ async def test_a_region_of_the_wal_on_kafka_that_lacks_what_its_snapshot_knows_i
     with pytest.raises(Damaged, match="table 0 has lost 2 to 2"):
         recover(log, TOPICS)
     assert recover(log, TOPICS, accept_loss=True).meta.tables[0].marked == 3
+
+
+@pytest.mark.parametrize("whose", ["ours", "of the WAL on Kafka"])
+async def test_a_snapshot_with_a_table_twice_is_named_with_its_topic_and_offset(log: EmbeddedLog, whose: str) -> None:
+    writer = log.claim(TOPICS.data, 0, part=PART)
+    writer.append([Record(encode_key(RecordKind.ENTRY, 7, 5, number), encode_payloads([b"x"])) for number in range(1, 4)])
+    if whose == "ours":
+        [chunk] = encode_snapshot(RegionMeta(watermark=3, tables={5: TableMeta(next=4, marked=4, watermark=3, offsets=[])}), 1000)
+        body = chunk[:-4]
+        doubled = body[:1] + body[1 : 3 + body[2]] + body[1:]  # the version, the table, and everything
+        store(log, doubled + google_crc32c.value(doubled[:-1]).to_bytes(4, "little"))
+    else:
+        store(log, bytes.fromhex("00" + 2 * "12 08 08 05 10 04 18 04 20 03"))
+    told = f"the one at 0 of {TOPICS.meta} is damaged: it has table 5 twice"
+    assert recover(log, TOPICS).problems == [told]  # the log itself is whole
+    writer.delete_before(2)
+    with pytest.raises(MetaLost, match=told):
+        recover(log, TOPICS)
 
 
 async def test_all_flushed_numbers_of_the_wal_on_kafka_go_on(log: EmbeddedLog) -> None:

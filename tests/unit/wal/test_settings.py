@@ -8,17 +8,22 @@ from headwater.core.errors import BadInput
 from headwater.core.settings import Settings
 from headwater.core.units import Duration
 from headwater.log.record import TopicSettings
-from headwater.wal.settings import WAL_SECTION, RegionSettings, WalSettings
+from headwater.wal.settings import ROOM, WAL_SECTION, RegionSettings, WalSettings, shown_settings
 
 
 def test_what_is_left_out_is_as_usual() -> None:
     usual = TopicSettings(segment=1 << 20)
-    assert RegionSettings().topic_settings(usual) == usual
+    assert RegionSettings().topic_settings(usual) == TopicSettings(segment=1 << 20, max_record=(16 << 20) + ROOM)
     assert not RegionSettings().given
     made = RegionSettings(segment="2MiB", period="1h", max_record="64KiB", disposal="secure-reset")
     assert made.given
-    assert made.topic_settings(usual) == TopicSettings(segment=2 << 20, period=3_600_000, max_record=64 << 10, disposal="secure-reset")
-    assert RegionSettings(period="month").topic_settings(usual) == TopicSettings(segment=1 << 20, period="month")
+    assert made.topic_settings(usual) == TopicSettings(
+        segment=2 << 20, period=3_600_000, max_record=(64 << 10) + ROOM, disposal="secure-reset"
+    )
+    monthly = RegionSettings(period="month").topic_settings(usual)
+    assert monthly == TopicSettings(segment=1 << 20, period="month", max_record=(16 << 20) + ROOM)
+    assert shown_settings(monthly)["max_record"] == "16MiB"
+    assert RegionSettings(max_record="48MiB").topic_settings(usual).max_record == 48 << 20  # no record is larger
     assert RegionSettings(disposal="reset").given
 
 
@@ -51,7 +56,7 @@ def test_a_namespace_has_its_section() -> None:
 def test_copies_are_those_of_brokers_and_no_setting_of_a_topic() -> None:
     assert (RegionSettings().copies, RegionSettings(replication=3).copies) == (0, 3)
     assert not RegionSettings(replication=3).given
-    assert RegionSettings(replication=3).topic_settings(TopicSettings()) == TopicSettings()
+    assert RegionSettings(replication=3).topic_settings(TopicSettings()) == RegionSettings().topic_settings(TopicSettings())
     for wrong in (0, -1, 1 << 15, True, "3"):
         with pytest.raises(BadInput, match="no number of copies"):
             RegionSettings(replication=wrong).copies  # type: ignore[arg-type]  # noqa: B018

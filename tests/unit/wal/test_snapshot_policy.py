@@ -19,9 +19,9 @@ from headwater.wal.snapshot_policy import SnapshotPolicy
 pytestmark = pytest.mark.anyio
 
 
-def kept(region: Region, clock: ManualClock) -> SnapshotPolicy:
-    settings = WalSettings(snapshot_marks=3, snapshot_every=Duration(60_000))
-    return SnapshotPolicy(region, settings, timers=Timers(clock), clock=clock, metrics=WalMetrics())
+def kept(region: Region, clock: ManualClock, timers: Timers | None = None) -> SnapshotPolicy:
+    settings, timers = WalSettings(snapshot_marks=3, snapshot_every=Duration(60_000)), Timers(clock) if timers is None else timers
+    return SnapshotPolicy(region, settings, timers=timers, clock=clock, metrics=WalMetrics())
 
 
 async def stored(region: Region, count: int) -> None:
@@ -58,6 +58,53 @@ async def test_time_passes_and_only_what_is_new_is_stored(opened: OpenRegion) ->
     await clock.run(120)
     await policy.stop()
     assert len(region.snapshots) == 1
+
+
+async def test_a_timer_is_set_by_what_is_new_alone(opened: OpenRegion) -> None:
+    """Else every idle region would wake its process once a minute, for ever."""
+    region, clock = await opened(), ManualClock()
+    timers = Timers(clock)
+    policy = kept(region, clock, timers)
+    assert not timers
+    for count in (1, 2):
+        await region.write(1, [b"x"])
+        await until(lambda: timers)
+        await clock.run(60)
+        await stored(region, count)
+        await until(lambda: not timers)
+    for sequence in range(1, 4):
+        await region.write(1, [b"x"])
+        await region.mark_delete_up_to(1, sequence)
+    await stored(region, 2)  # by marks: nothing is left for the timer
+    await until(lambda: region.snapshots[-1].watermark == 8 and not timers)
+    await region.write(1, [b"x"])
+    await policy.stop()
+    assert not timers
+    policy = kept(region, clock, timers)  # what an opening has found behind the newest snapshot is new
+    assert len(timers) == 1
+    await clock.run(60)
+    await until(lambda: region.snapshots[-1].watermark == 9 and not timers)
+    await policy.stop()
+
+
+async def test_what_failed_or_came_while_a_snapshot_was_stored_is_stored_later(opened: OpenRegion) -> None:
+    region, clock = await opened(), ManualClock()
+    timers = Timers(clock)
+    policy, store = kept(region, clock, timers), region._snapshots.store
+
+    def refused(values: Sequence[bytes], watermark: int) -> StoredSnapshot:
+        raise Unavailable("Not now.", hint="")
+
+    region._snapshots.store = refused  # type: ignore[method-assign]
+    await region.write(1, [b"x"])
+    await clock.run(60)
+    await until(lambda: policy._storing is not None and policy._storing.done())
+    assert len(timers) == 1
+    region._snapshots.store = store  # type: ignore[method-assign]
+    await clock.run(60)
+    await stored(region, 1)
+    await until(lambda: not timers)
+    await policy.stop()
 
 
 async def test_drops_store_the_state_behind_them_and_not_each_on_its_own(opened: OpenRegion) -> None:

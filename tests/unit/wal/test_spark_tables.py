@@ -349,6 +349,18 @@ class TestSpark:
         copy.trigger(availableNow=True).start().awaitTermination()
         assert spark.read.parquet(str(tmp_path / "copy")).where("kind = 'entry'").count() == 101
 
+    def test_a_queue_its_dead_list_and_its_history(self, spark: SparkSession, tmp_path: Path) -> None:
+        with headwater.open_blocking(tmp_path, create=True) as hw:
+            pages = hw.queue("pages", create=True).open()
+            pages.put_many([("a", 1), ("b", 2), ("c", 3)])
+            first, second = pages.claim(2, wait="0s")
+            first.done()
+            second.fail("no such page", give_up=True)
+        found = {view: self.frame(spark, tmp_path, "queue:pages", view=view).collect() for view in ("rows", "dead", "history")}
+        assert [(bytes(row["key"]), bytes(row["data"])) for row in found["rows"]] == [(b"c", b"3")]
+        assert [(bytes(row["key"]), row["error"]) for row in found["dead"]] == [(b"b", "no such page")]
+        assert [row["change"] for row in found["history"]] == ["insert"] * 3 + ["claim"] * 2 + ["done", "dead"]
+
     def test_a_misspelt_region_and_option_are_told_by_load(self, spark: SparkSession, data: Path) -> None:
         with pytest.raises(Exception, match="There is no region wal/77"):
             self.frame(spark, data, "wal:77")

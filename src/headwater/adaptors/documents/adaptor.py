@@ -30,6 +30,7 @@ class DocumentsAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "documents"
     delivery: ClassVar[Delivery] = "at least once"
+    keeps_owner: ClassVar[bool] = False
     about: ClassVar[About] = About(
         summary="Documents of headwater: collections, and the documents below a path.",
         namespace="a collection, by its path with the ~ at its end; of documents that are no items the prefix. As a sink, path may hold "
@@ -44,7 +45,8 @@ class DocumentsAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         "error), a truncate deletes the collection. Each is the whole state, and those of one document keep their order, so that a message "
         "that comes again leaves the same state; it is another revision then. A document that is refused, by its path, its body or the "
         "schema of its collection, is the poison record. Fields that are null are left out, and an item's id is text. Without a server the "
-        "run itself writes, without Spark.",
+        "run itself writes, without Spark. Nothing there says who writes: a run of the same pipeline from another data directory is not "
+        "refused.",
         sample='documents("shop/catalogue~")',
     )
 

@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.adaptors.converting_writer import identity_of, key_of, made_id
 from headwater.adaptors.documents.adaptor import ITEM_ID, DocumentsAdaptor
+from headwater.adaptors.pieces import decoded_any
 from headwater.core.document_errors import BadPath
 from headwater.core.errors import BadInput
 from headwater.documents.body import without_nulls
@@ -41,7 +42,7 @@ class DocumentMessages:
 
     def stored(self, uri: str, item: str, body: bytes, *, op: Op = Op.INSERT, timestamp: int = 0, mode: Mode) -> tuple[Message, str]:
         """The message of a state, and why it cannot be read; empty where it can. Only of what `namespace` names."""
-        found, wrong = self._decoded(body), ""
+        found, wrong = decoded_any(body, self._adaptor.decimals)
         if item:
             return Message(uri, found, op, timestamp, mode, id_fields=ITEM_ID), wrong
         data = found if isinstance(found, dict) else {DATA: found}
@@ -65,12 +66,6 @@ class DocumentMessages:
         if uri.endswith("~"):
             return Message(name, dict(TRUNCATE), Op.COMMAND, timestamp, Mode.SYNC), ""
         return Message(name, {REST: uri.removeprefix(self._adaptor.prefix)}, Op.DELETE, timestamp, Mode.SYNC), ""
-
-    def _decoded(self, body: bytes) -> Any:
-        try:
-            return values.decode(body, self._adaptor.decimals)
-        except BadInput:  # no object, or a number that no float can be
-            return values.decode_any(body)
 
 
 def write_of(adaptor: DocumentsAdaptor, message: Message, pipeline: str) -> BatchLine:

@@ -28,6 +28,7 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "headwater"
     delivery: ClassVar[Delivery] = "at least once"
+    keeps_owner: ClassVar[bool] = False
     about: ClassVar[About] = About(
         summary="Topics of a headwater log: of a data directory, a Kafka cluster, or another headwater server.",
         namespace='the topic; with format="message" that of each message. As a sink, topic may hold {namespace}',
@@ -38,7 +39,7 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         sink="At least once: after a failure, messages that were not acknowledged are appended again, and nothing is ever deleted. The "
         "key is the document's id, so changes of one document stay in order; a delete is a null value. The headers pipeline, namespace "
         "and offset say where a record comes from, and identify repeats. A topic that does not exist is created. Other writers may append, "
-        "too: no partition is claimed.",
+        "too: no partition is claimed, and a run of the same pipeline from another data directory is not refused.",
         sample='headwater("data", topic="orders")',
     )
 

@@ -24,6 +24,7 @@ class Http(CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "http"
     delivery: ClassVar[Delivery] = "at least once"
+    keeps_owner: ClassVar[bool] = False
     upserts: ClassVar[bool] = False  # the receiver may process a repeated message twice
     about: ClassVar[About] = About(
         summary="An address that messages are posted to: webhooks.",
@@ -34,7 +35,8 @@ class Http(CanWrite, frozen=True, kw_only=True):
         "again in another one, unless the run died before its next flush, or an operator moved the position: then tell messages apart by "
         "their offsets, or leave batched=True out. An answer 2xx takes the message; 408, "
         "425, 429 and 5xx are tried again until the sink's timeout, which each request has for itself, then the sink waits; 401, 403, "
-        "407 and 3xx are no message's fault, and the sink waits; every other 4xx refuses the message.",
+        "407 and 3xx are no message's fault, and the sink waits; every other 4xx refuses the message. Nothing there says who writes: a run "
+        "of the same pipeline from another data directory is not refused.",
         sample='http("https://hooks.example.com/orders", headers={"authorization": "Bearer ${HOOK_TOKEN}"})',
     )
 

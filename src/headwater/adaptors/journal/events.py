@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from headwater.adaptors.journal.adaptor import IDS
-from headwater.core.errors import BadInput, UnreadableRecord
+from headwater.adaptors.pieces import decoded_any
+from headwater.core.errors import UnreadableRecord
+from headwater.journal.append_rows import event_rows
 from headwater.journal.change import EventRow
 from headwater.journal.event import PayloadKind
 from headwater.journal.followed import OpenEvent
 from headwater.journal.metadata import EMPTY_COLUMN, read_metadata_column
-from headwater.journal.partition import event_rows
 from headwater.log.record import Record
 from headwater.pipeline import values
 from headwater.pipeline.message import DEFAULT_ID, Message, Mode
@@ -61,43 +62,42 @@ class EventMessages:
             if self._namespace is None and id not in self._chosen:
                 continue
             wanted = [self._opens(id, row) for row in rows if not self._tags or not self._tags.isdisjoint(row.tags)]
-            found += [self._message(id, row) for row in wanted if row is not None]
+            for row in wanted:
+                if row is not None:
+                    message, wrong = self._message(id, row)
+                    if wrong:
+                        bad[len(found)] = f"Event {row.seq_nr} of {id}: {wrong}"
+                    found.append(message)
         return found, bad
 
-    def _message(self, id: str, row: EventRow) -> Message:
-        data: dict[str, Any] = {"id": id, "seq_nr": row.seq_nr, "payload": self._payload(row), "tags": list(row.tags)}
+    def _message(self, id: str, row: EventRow) -> tuple[Message, str]:
+        """The message of an event, and why it cannot be read as `decimals` says; empty where it can."""
+        payload, wrong = self._payload(row)
+        data: dict[str, Any] = {"id": id, "seq_nr": row.seq_nr, "payload": payload, "tags": list(row.tags)}
         data |= {"timestamp": values.extended(_moment(row.timestamp)), "partition": row.partition, "offset": row.offset}
         metadata = header = None
         if row.metadata != EMPTY_COLUMN:
             both = read_metadata_column(row.metadata)
-            metadata = None if both.payload.data is None else self._json(both.payload.data)
-            header = None if both.header is None else self._json(both.header)
+            texts = both.payload.data, both.header
+            read = [(None, "") if text is None else decoded_any(text, self._decimals) for text in texts]
+            (metadata, _), (header, _) = read
+            wrong = next((why for why in (wrong, *(why for _, why in read)) if why), "")
         more = {
             "origin": row.origin, "version": row.version, "metadata": metadata, "header_metadata": header,
             "headers": dict(row.headers) or None,
         }  # fmt: skip
         data |= {name: value for name, value in more.items() if value is not None}
         if self._namespace is not None:
-            return Message(self._namespace, data, timestamp=row.timestamp, mode=Mode.SYNC, id_fields=IDS)
-        return Message(id, {DEFAULT_ID[0]: row.seq_nr, **data}, timestamp=row.timestamp, mode=Mode.SYNC)
+            return Message(self._namespace, data, timestamp=row.timestamp, mode=Mode.SYNC, id_fields=IDS), wrong
+        return Message(id, {DEFAULT_ID[0]: row.seq_nr, **data}, timestamp=row.timestamp, mode=Mode.SYNC), wrong
 
-    def _payload(self, row: EventRow) -> Any:
+    def _payload(self, row: EventRow) -> tuple[Any, str]:
         payload = row.payload
         if payload is None:
-            return None
+            return None, ""
         if payload.kind is PayloadKind.JSON:
-            return self._json(payload.data)
-        return payload.data.decode() if payload.kind is PayloadKind.TEXT else values.extended(payload.data)
-
-    def _json(self, text: bytes) -> Any:
-        """JSON as pipelines have it: numbers with a point are decimals, unless `decimals` says else."""
-        found = values.decode_any(text)
-        if isinstance(found, dict):
-            try:
-                return values.decode(text, self._decimals)
-            except BadInput:  # a number that no float can be
-                return found
-        return found
+            return decoded_any(payload.data, self._decimals)
+        return payload.data.decode() if payload.kind is PayloadKind.TEXT else values.extended(payload.data), ""
 
     def _unreadable(self, partition: int, record: Record) -> Message:
         id = (record.key or b"").decode(errors="backslashreplace")

@@ -27,6 +27,7 @@ class KafkaAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "kafka"
     delivery: ClassVar[Delivery] = "at least once"
+    keeps_owner: ClassVar[bool] = False
     upserts: ClassVar[bool] = False  # a topic keeps a repeated message until it is compacted
     about: ClassVar[About] = About(
         summary="Kafka's topics, with JSON objects as values.",
@@ -37,7 +38,7 @@ class KafkaAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         "Kafka keeps for itself (__...) are left out.",
         sink="At least once: an idempotent producer, acknowledged by all in-sync replicas before a batch counts. The key is the document's "
         "id, so changes of one document stay in order; a delete is a null value. The headers are op, offset and, of deletes, data. "
-        "Topics are not created.",
+        "Topics are not created. Nothing there says who writes: a run of the same pipeline from another data directory is not refused.",
         sample='kafka("broker-1:9092", tail=True)',
     )
 

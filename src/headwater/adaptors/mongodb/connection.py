@@ -14,6 +14,7 @@ from pymongo.errors import ConfigurationError, InvalidURI, OperationFailure, PyM
 from pymongo.uri_parser import parse_uri
 
 from headwater.adaptors.mongodb.types import CODEC
+from headwater.adaptors.owner_note import NAME
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, Unreachable
 from headwater.pipeline.clients import Closing, addresses, error_text, shown
 from headwater.pipeline.env import Env
@@ -83,7 +84,7 @@ class MongoConnection(Closing):
         """The chosen collections with their UUIDs, without views and system collections. Errors: `NotFound`."""
         with self.asking():
             found = [one for one in self.database.list_collections() if one.get("type", "collection") == "collection"]
-        names = {one["name"]: _identity(one) for one in found if not one["name"].startswith("system.") and one["name"] in chosen}
+        names = {one["name"]: _identity(one) for one in found if not is_kept_out(one["name"]) and one["name"] in chosen}
         if not names:
             raise NotFound(f"{self.where} has no collection that {chosen} matches.", hint="See what there is with listCollections.")
         return dict(sorted(names.items()))
@@ -117,6 +118,11 @@ class MongoConnection(Closing):
         return Unreachable(
             f"MongoDB at {self.where} cannot be reached: {_first(error)}.", hint="See whether it runs, and whether the address is right."
         )
+
+
+def is_kept_out(collection: str) -> bool:
+    """Whether a collection is the server's own, or has the notes of sinks' owners."""
+    return collection.startswith("system.") or collection == NAME
 
 
 def _identity(found: Mapping[str, Any]) -> str | None:

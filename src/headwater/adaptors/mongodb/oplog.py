@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bson import Timestamp, encode
 
-from headwater.adaptors.mongodb.connection import MongoConnection
+from headwater.adaptors.mongodb.connection import MongoConnection, is_kept_out
 from headwater.adaptors.mongodb.source import PIECE
 from headwater.adaptors.mongodb.types import NO_TEXT, to_json
 from headwater.adaptors.pieces import PieceBuffer
@@ -192,7 +192,7 @@ class Oplog:
     def _change(self, entry: dict[str, Any], stamp: Timestamp, number: int) -> OplogChange | None:
         op, value = entry["op"], entry.get("o") or {}
         database, _, collection = str(entry.get("ns", "")).partition(".")
-        if database != self._database or op not in ("i", "u", "d") or not collection or collection.startswith("system."):
+        if database != self._database or op not in ("i", "u", "d") or not collection or is_kept_out(collection):
             return None
         if op == "u":
             return OplogChange(collection, Op.UPDATE, entry["o2"]["_id"], stamp, number=number)

@@ -17,9 +17,11 @@ from pymongo.write_concern import WriteConcern
 from headwater.adaptors.converting_writer import ConvertingWriter, blaming_no_message, identity_of, made_id
 from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
+from headwater.adaptors.mongodb.owner import MongoOwnerNote
 from headwater.adaptors.mongodb.types import CODEC, as_read, from_json, row, to_json
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -62,12 +64,20 @@ class MongoSink(SinkAdaptor[MongoDB]):
     def writer(self, part: Part) -> SinkWriter:
         connection = self.adaptor.connect()
         try:
-            with connection.asking():
-                connection.database.command("ping")  # reports a wrong URI or password before the first message
+            MongoOwnerNote(connection, part.pipeline, part.sink).check(part.epoch)  # reports a wrong URI, too, before the first message
         except BaseException:
             connection.close()
             raise
         return MongoWriter(part, connection)
+
+    def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
+        with self.adaptor.connect() as connection:
+            return MongoOwnerNote(connection, pipeline, sink).owner()
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None = None) -> bool:
+        with self.adaptor.connect() as connection:
+            MongoOwnerNote(connection, mine.pipeline, mine.sink).claim(mine, former)
+        return True
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return row(as_read(data))

@@ -20,6 +20,7 @@ from bson.errors import BSONError
 
 from headwater.core.errors import BadInput
 from headwater.pipeline import values
+from headwater.pipeline.long_integer import INT32, Long, long
 
 # Dates beyond Python's range are kept, and times have their zone. Text that is not UTF-8, which the server accepts, must not end the copy:
 # it is decoded to surrogates, and reported when it cannot be encoded.
@@ -27,7 +28,6 @@ CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
     tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="surrogateescape"
 )
 NO_TEXT = "The document has text that is not in UTF-8."
-INT32 = range(-(1 << 31), 1 << 31)
 INT64 = range(-(1 << 63), 1 << 63)
 FLAGS = {"i": 2, "l": 4, "m": 8, "s": 16, "u": 32, "x": 64}
 
@@ -52,6 +52,8 @@ def from_json(value: Any) -> Any:
         return value
     if kind is int:
         return value if value in INT64 else _decimal(Decimal(value))
+    if kind is Long:
+        return Int64(value)
     if isinstance(value, list | tuple):
         return [from_json(one) for one in value]
     if isinstance(value, dict):
@@ -104,12 +106,6 @@ def _number(value: Decimal128) -> Any:
     return found if found.is_finite() else {"$numberDecimal": str(value)}
 
 
-def _long(value: Int64) -> Any:
-    return (
-        {"$numberLong": str(int(value))} if int(value) in INT32 else int(value)
-    )  # int(value): a test with Int64 itself would count through the range
-
-
 def _binary(value: bytes) -> Any:
     kind = value.subtype if isinstance(value, Binary) else 0
     return {"$binary": {"base64": base64.b64encode(value).decode(), "subType": f"{kind:02x}"}}
@@ -134,7 +130,7 @@ def _pointer(value: DBRef) -> Any:
 
 
 _WRITERS: dict[type, Callable[[Any], Any]] = {
-    Int64: _long,
+    Int64: lambda value: long(int(value)),
     dict: _object,
     list: lambda value: [to_json(one) for one in value],
     ObjectId: lambda value: {"$oid": str(value)},

@@ -11,7 +11,18 @@ import msgspec
 from opensearchpy import OpenSearch, exceptions
 from opensearchpy.serializer import JSONSerializer
 
-from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, TooLarge, Unavailable, Unreachable
+from headwater.core.errors import (
+    BadConfig,
+    BadInput,
+    Conflict,
+    Denied,
+    HeadwaterError,
+    NotFound,
+    Timeout,
+    TooLarge,
+    Unavailable,
+    Unreachable,
+)
 from headwater.pipeline import values
 from headwater.pipeline.clients import Closing, error_text, shown, trusting
 from headwater.pipeline.env import Env
@@ -69,8 +80,8 @@ class SearchClient(Closing):
     ) -> Any:
         """The answer, decoded.
 
-        Errors: `BadInput`, `TooLarge`, `NotFound` for a refused request; `Timeout`, `Denied`, `Unreachable`. A busy server is `Unavailable`
-        for a `patient` caller, who tries again.
+        Errors: `BadInput`, `TooLarge`, `NotFound`, `Conflict` for a refused request; `Timeout`, `Denied`, `Unreachable`. A busy server is
+        `Unavailable` for a `patient` caller, who tries again.
         """
         try:
             return self._client.transport.perform_request(
@@ -114,6 +125,8 @@ class SearchClient(Closing):
                 return Denied(f"OpenSearch at {self.where} refuses this user {asked}: {reason}.", hint="Grant the user the right.")
             case 404:
                 return NotFound(f"OpenSearch at {self.where} does not have it: {reason}.", hint="See what there is at _cat/indices.")
+            case 409:
+                return Conflict(f"OpenSearch at {self.where} refuses {asked}: {reason}.", hint="Somebody else has changed it.")
             case 413:
                 return TooLarge(f"OpenSearch at {self.where} finds {asked} too large.", hint="Give the adaptor a smaller body.")
             case 429 | 502 | 503 | 504:

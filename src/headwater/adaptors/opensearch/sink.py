@@ -17,11 +17,13 @@ import msgspec
 from headwater.adaptors.converting_writer import ConvertingWriter, as_unreachable, blaming_no_message, identity_of, made_id
 from headwater.adaptors.opensearch.adaptor import OpenSearch
 from headwater.adaptors.opensearch.client import BulkFailure, SearchClient, explained
+from headwater.adaptors.opensearch.owner import SearchOwnerNote
 from headwater.adaptors.opensearch.source import all_documents
 from headwater.adaptors.opensearch.versions import Versions
 from headwater.adaptors.pieces import portions
 from headwater.core.errors import BadInput, Denied, DiskFull, NotFound, Rejected, Timeout, Unavailable, Unreachable
 from headwater.pipeline import values
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.location import Location
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.namespaces import Namespaces
@@ -67,11 +69,20 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
     def writer(self, part: Part) -> SinkWriter:
         client = self.adaptor.connect()
         try:
-            client.get("/")  # reports a wrong URI or password before the first message
+            SearchOwnerNote(client, part.pipeline, part.sink).check(part.epoch)  # reports a wrong URI, too, before the first message
         except BaseException:
             client.close()
             raise
         return OpenSearchWriter(self.adaptor, part, client)
+
+    def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
+        with self.adaptor.connect() as client:
+            return SearchOwnerNote(client, pipeline, sink).owner()
+
+    def claim(self, mine: SinkClaim, former: SinkClaim | None = None) -> bool:
+        with self.adaptor.connect() as client:
+            SearchOwnerNote(client, mine.pipeline, mine.sink).claim(mine, former)
+        return True
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         found = values.decode(values.encode(plain({name: value for name, value in data.items() if name != "_id"})))

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from headwater.adaptors.pieces import PieceBuffer
+from headwater.adaptors.pieces import PieceBuffer, decoded_any
 from headwater.adaptors.queue.adaptor import QUEUES, QueueAdaptor
 from headwater.adaptors.queue.connection import ClaimedQueueRow, QueueConnection, looked_up
 from headwater.adaptors.queue.leases import LeaseExtension
-from headwater.core.errors import BadInput, NotFound, TooLarge
+from headwater.core.errors import NotFound, TooLarge
 from headwater.core.ids import random_id
 from headwater.pipeline import values
 from headwater.pipeline.location import Location
@@ -104,7 +104,7 @@ class QueueSource(SourceAdaptor[QueueAdaptor]):
         gathered, taken = PieceBuffer(_PIECE), list[TakenRow]()
         for claimed in claims:
             row = claimed.row
-            message = message_of(row, self.adaptor.queue, self.adaptor.decimals)
+            message, wrong = message_of(row, self.adaptor.queue, self.adaptor.decimals)
             if len(row.data) * _GROWS > LONGEST and (length := len(values.store(message.data))) > LONGEST:
                 if taken:
                     break
@@ -116,7 +116,7 @@ class QueueSource(SourceAdaptor[QueueAdaptor]):
                 )
             if gathered.full:
                 break
-            gathered.add(message, size=len(row.data))
+            gathered.add(message, wrong, size=len(row.data))
             taken.append(TakenRow.of(claimed))
         return gathered.piece(_position([*known, *taken])), taken, list(claims[len(taken) :])
 
@@ -141,22 +141,18 @@ class QueueSource(SourceAdaptor[QueueAdaptor]):
         return connection
 
 
-def message_of(row: Row, queue: str, decimals: Decimals) -> Message:
-    """A row as a message: its data, with the key as the id where they have none. Data that are no object are the field `data`."""
-    found: Any = row.data
-    if row.form != BINARY:
-        try:
-            found = values.decode_any(row.data)
-            if isinstance(found, dict):
-                found = values.decode(row.data, decimals)
-        except BadInput:  # a number that no float can be
-            found = values.decode_any(row.data)
+def message_of(row: Row, queue: str, decimals: Decimals) -> tuple[Message, str]:
+    """A row as a message: its data, with the key as the id where they have none. Data that are no object are the field `data`.
+
+    And why it cannot be read as `decimals` says; empty where it can.
+    """
+    found, wrong = (row.data, "") if row.form == BINARY else decoded_any(row.data, decimals)
     data = dict(found) if isinstance(found, dict) else {} if found is None else {_DATA: values.extended(found)}
     try:
         key: Any = row.key.decode()
     except UnicodeDecodeError:
         key = values.extended(row.key)
-    return Message(queue, data if _ID in data else {_ID: key, **data}, timestamp=row.insertion_date, mode=Mode.SYNC)
+    return Message(queue, data if _ID in data else {_ID: key, **data}, timestamp=row.insertion_date, mode=Mode.SYNC), wrong
 
 
 def _among(rows: Sequence[TakenRow], tokens: Sequence[str]) -> list[TakenRow]:

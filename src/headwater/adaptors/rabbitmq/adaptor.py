@@ -21,6 +21,7 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "rabbitmq"
     delivery: ClassVar[Delivery] = "at least once"
+    keeps_owner: ClassVar[bool] = False
     upserts: ClassVar[bool] = False  # a queue keeps a repeated message
     about: ClassVar[About] = About(
         summary="RabbitMQ's queues and exchanges.",
@@ -31,7 +32,8 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
         "16 MiB, ends the run and stays in its queue. Name the queues with queues=, or by a namespace that is one name.",
         sink="At least once. Every message is confirmed by the broker, and refused where no queue would get it. The body is the data as "
         "JSON; op, namespace and offset are headers, and the message id pipeline/sink/offset stays the same when a message is sent again, "
-        "but for an operator's replay.",
+        "but for an operator's replay. Nothing there says who writes: a run of the same pipeline from another data directory is not "
+        "refused.",
         sample='rabbitmq("${RABBITMQ_URI}", queues=["orders"])',
     )
 

@@ -10,6 +10,7 @@ from headwater.adaptors.sql.column_limits import Keeps
 from headwater.adaptors.sql.table import AnyColumn, SqlTable
 from headwater.core.errors import Rejected
 from headwater.pipeline import values
+from headwater.pipeline.long_integer import Long
 from headwater.pipeline.message import Message, Op
 
 Row = dict[str, Any]
@@ -93,6 +94,8 @@ class RowShape(ABC, Generic[AnyTable]):
                     offset=message.offset,
                     hint=f'Add the column, or leave the field out: omit("{name}").',
                 )
+            if type(value) is Long:
+                value = int(value)
             if name in limits and value is not None and not limits[name](value):
                 raise self._changed(name, value, message)
             if kind == "json":

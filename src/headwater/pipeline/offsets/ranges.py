@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 Span = tuple[int, int]  # [start, end)
 
@@ -45,3 +45,8 @@ def prefix(position: int, taken: Iterable[Span]) -> tuple[int, list[Span]]:
         else:
             rest.append((start, end))
     return position, rest
+
+
+def cut(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """What of the spans lies in [start, end)."""
+    return [(max(first, start), min(last, end)) for first, last in spans if first < end and last > start]

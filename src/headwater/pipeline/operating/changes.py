@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -22,7 +23,7 @@ from headwater.pipeline.offsets.compaction import compact
 from headwater.pipeline.offsets.control import Control
 from headwater.pipeline.offsets.liveness import last_sign, life
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.ranges import prefix
+from headwater.pipeline.offsets.ranges import Span, cut, joined, prefix
 from headwater.pipeline.offsets.state import Change, Dead, Edit, Entry, Failure, SinkState, State, edit_key
 from headwater.pipeline.operating import answers
 from headwater.pipeline.operating.correction import corrected
@@ -335,3 +336,31 @@ def _text(state: State, offset: int, sink: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _KEPT else f"{text[:_KEPT]}... ({len(text):,} characters)"
+
+
+def withheld(view: PipelineView, sink: str) -> list[Span]:
+    """The offsets before a sink's position that it was not given: skipped by an operator, or put aside."""
+    aside = ((offset, offset + 1) for whose, offset in view.state().dead if whose == sink)
+    return joined([*left_out(view.entries(), sink), *aside])
+
+
+def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
+    """The offsets that an operator has kept from a sink, as half-open ranges: acked, marked over, or dropped; and not sent since."""
+    spans: list[Span] = []
+    for entry in audit:
+        details = entry.details
+        if details.get("sink") != sink:
+            continue
+        match entry.what:
+            case "ack" | "drop":
+                spans = joined([*spans, (details["offset"], details["offset"] + 1)])
+            case "mark" if details["offset"] > details["before"]:
+                spans = joined([*spans, (details["before"] + 1, details["offset"] + 1)])
+            case "mark":  # a mark back: the messages after it come again
+                spans = [(start, min(end, details["offset"] + 1)) for start, end in spans if start <= details["offset"]]
+            case "replay":
+                end = details.get("refused", details["last"] + 1)
+                spans = [*cut(spans, -1, details["first"]), *cut(spans, end, sys.maxsize)]
+            case "delete":
+                spans = []
+    return spans

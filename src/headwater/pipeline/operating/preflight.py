@@ -24,6 +24,7 @@ from headwater.pipeline.transforms.missing_columns import MISSING, told
 
 SAMPLE = 500  # documents of a namespace whose types are told
 NAMESPACES = 20
+_UNOWNED = "it keeps no note of who writes there: a run of the same pipeline from another data directory is not refused"
 
 
 def preflight(pipeline: Pipeline) -> dict[str, Any]:
@@ -59,6 +60,8 @@ def _check(name: str, adaptor: Adaptor, role: Literal["source", "sink"], chosen:
 
 def _check_sink(sink: Sink, overlap: OverlapCheck) -> dict[str, Any]:
     found = _check(sink.name, sink.adaptor, "sink", sink.namespaces)
+    if found["ok"] and not sink.adaptor.keeps_owner:
+        found = _good(sink.name, f"{found['said']}; {_UNOWNED}")
     try:
         overlap.check(sink)
     except HeadwaterError as error:

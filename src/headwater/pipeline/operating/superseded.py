@@ -12,7 +12,8 @@ from headwater.pipeline.definition import Sink
 from headwater.pipeline.id_hash import alike
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.offsets.ranges import Span, joined
-from headwater.pipeline.operating.verification import batches, withheld
+from headwater.pipeline.operating.changes import withheld
+from headwater.pipeline.operating.verification import batches
 from headwater.pipeline.operating.view import PipelineView
 from headwater.pipeline.running.work import SinkWork
 

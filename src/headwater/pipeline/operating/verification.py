@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
@@ -14,9 +13,9 @@ from headwater.core.errors import Rejected, Unsupported
 from headwater.pipeline import values
 from headwater.pipeline.definition import Pipeline, Sink
 from headwater.pipeline.message import Message, Op
-from headwater.pipeline.offsets.ranges import Span, joined
-from headwater.pipeline.offsets.state import Entry
+from headwater.pipeline.offsets.ranges import Span, cut
 from headwater.pipeline.operating.answers import Verified
+from headwater.pipeline.operating.changes import withheld
 from headwater.pipeline.operating.view import PipelineView
 from headwater.pipeline.running.record_batch import RecordBatch
 from headwater.pipeline.running.work import SinkWork
@@ -70,41 +69,8 @@ def batches(operator: PipelineView, work: SinkWork, span: Span, skipped: Sequenc
     at, end = span
     while at < end:
         batch = RecordBatch(operator.log, work, at, min(end, at + _CHUNK))
-        yield batch, {offset for first, last in _cut(skipped, at, batch.end) for offset in range(first, last)}
+        yield batch, {offset for first, last in cut(skipped, at, batch.end) for offset in range(first, last)}
         at = batch.end
-
-
-def withheld(operator: PipelineView, sink: str) -> list[Span]:
-    """The offsets before a sink's position that it was not given: skipped by an operator, or put aside."""
-    aside = ((offset, offset + 1) for whose, offset in operator.state().dead if whose == sink)
-    return joined([*left_out(operator.entries(), sink), *aside])
-
-
-def left_out(audit: Sequence[Entry], sink: str) -> list[Span]:
-    """The offsets that an operator has kept from a sink, as half-open ranges: acked, marked over, or dropped; and not sent since."""
-    spans: list[Span] = []
-    for entry in audit:
-        said = entry.details
-        if said.get("sink") != sink:
-            continue
-        match entry.what:
-            case "ack" | "drop":
-                spans = joined([*spans, (said["offset"], said["offset"] + 1)])
-            case "mark" if said["offset"] > said["before"]:
-                spans = joined([*spans, (said["before"] + 1, said["offset"] + 1)])
-            case "mark":  # a mark back: the messages after it come again
-                spans = [(start, min(end, said["offset"] + 1)) for start, end in spans if start <= said["offset"]]
-            case "replay":
-                end = said.get("refused", said["last"] + 1)
-                spans = [*_cut(spans, -1, said["first"]), *_cut(spans, end, sys.maxsize)]
-            case "delete":
-                spans = []
-    return spans
-
-
-def _cut(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    """What of the spans lies in [start, end)."""
-    return [(max(first, start), min(last, end)) for first, last in spans if first < end and last > start]
 
 
 class _Expected:

@@ -21,13 +21,14 @@ from headwater.pipeline.overlap import SinkOverlap
 from headwater.pipeline.running.claim_renewal import ClaimRenewal
 from headwater.pipeline.running.column_deciding import SAMPLE, ColumnDeciding
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
+from headwater.pipeline.running.copy_order import CopyOrder
 from headwater.pipeline.running.cutting import Cut, cut
 from headwater.pipeline.running.failure_policy import FailurePolicy
 from headwater.pipeline.running.holdings import SinkHoldings
 from headwater.pipeline.running.part_delivery import counts_at_once, deliver_part
 from headwater.pipeline.running.run_fence import RunFence
 from headwater.pipeline.running.sql_delivery import SqlDelivery
-from headwater.pipeline.running.work import Ids, Outcome, SinkWork
+from headwater.pipeline.running.work import Outcome, SinkWork
 from headwater.pipeline.sink_adaptor import Part, SinkWriter
 from headwater.spark.small import SMALL, Place, place
 
@@ -72,7 +73,7 @@ class SinkLoop:
         self._holds = False  # whether the sink itself holds its position
         self._overlap = SinkOverlap(context.overlap, sink)
         self._patience = Patience(context)
-        self._kept_ids: tuple[Ids, bool] | None = None  # what `_keeps_ids` said of which ids
+        self._order = CopyOrder(sink)
         self._sql = SqlDelivery(sink, context.log, context.engine)
         self._columns = ColumnDeciding(context.control, sink, context.log)
         self.acks = Acks(context.control, sink.name, context.epoch, clock=context.clock, every=context.options.flush.seconds)
@@ -210,7 +211,7 @@ class SinkLoop:
         width = 1 if alone else self.sink.options.parallelism or self._engine.spark.cores
         # One file takes a range from one task: it would keep the first of several shares, and take the others for repeats.
         in_shares = self._engine.spark.allowed and not self.sink.needs_session and not adaptor.ordered() and adaptor.shareable()
-        shared = in_shares and self._keeps_ids(work)
+        shared = in_shares and self._order.keeps_ids(work.ids)
         planned = self._cut(gaps, width, shares=width if shared else 1)
         where = Place.HERE if alone else place(planned.size, self._engine.spark)
         if where is Place.MEANWHILE:
@@ -255,7 +256,7 @@ class SinkLoop:
             shares=shares,
             most=most,
             copy=self._copy(),
-            repeats=reader is not None and bool(reader.plan.get("repeats")),
+            repeats=self._order.repeats(reader, self._control.state.ids),
             by_offset=self.sink.adaptor.ordered() or self.sink.adaptor.gathers(),
         )
 
@@ -265,13 +266,6 @@ class SinkLoop:
         if reader is None:
             return 0, 0
         return reader.begun, sys.maxsize if not reader.copied else max(reader.ended, reader.begun)
-
-    def _keeps_ids(self, work: SinkWork) -> bool:
-        """Whether tasks may share changes by the ids in the log: not where a transform may give two documents one id."""
-        if self._kept_ids is None or self._kept_ids[0] is not work.ids:  # asked for each part, of which each may be one message
-            fields = {name for names in work.ids.values() for name in names} | {"_id"}
-            self._kept_ids = work.ids, all(one.keeps(sorted(fields)) for one in self.sink.transforms)
-        return self._kept_ids[1]
 
     def _parts(self, work: SinkWork, planned: Cut) -> list[Part]:
         return [work.part(self._identity, start, end, bucket=bucket, buckets=buckets) for start, end, bucket, buckets in planned.parts]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from decimal import Decimal
 from itertools import repeat
 
 import msgspec
@@ -170,7 +169,7 @@ class RecordBatch:
             if self._buckets > 1 and bucket_of(marked, value, ids, self._buckets) != self._bucket:
                 continue
             if edit is not None:
-                data = msgspec.to_builtins(edit, builtin_types=(Decimal,))  # a function may change what it is given
+                data = values.revived(values.tagged(edit))  # a copy: a function may change what it is given
             elif UNREADABLE in marked:
                 raise Rejected((marked[UNREADABLE] or b"").decode(), offset=offset, hint=_CORRECT)
             else:

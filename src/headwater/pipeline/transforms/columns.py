@@ -29,6 +29,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from headwater.core.errors import Rejected
+from headwater.pipeline.long_integer import Long
 from headwater.pipeline.message import Message
 from headwater.pipeline.transforms.expression import Stay
 from headwater.pipeline.values import decode_any, encode, extended, native, natives
@@ -211,8 +212,8 @@ def _alike(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def array_of(values: Sequence[Any], digits: int) -> pa.Array | None:
     """A column of one type, found from the values; None where they have none in common."""
     kinds = set(map(type, values)) - {_NONE}
-    if dict in kinds:
-        values = [native(one) if type(one) is dict else one for one in values]
+    if dict in kinds or Long in kinds:
+        values = [native(one) if type(one) in (dict, Long) else one for one in values]
         kinds = set(map(type, values)) - {_NONE}
     if not kinds:
         return pa.nulls(len(values))

@@ -11,6 +11,8 @@ _NAME = r"(?:[A-Za-z0-9_]+|`[^`]+`)"
 _STAR = re.compile(rf"(\*\s*(EXCEPT\s*\(\s*{_NAME}(?:\s*,\s*{_NAME})*\s*\))?)\s*(?:,(.*))?", re.DOTALL | re.IGNORECASE)
 _OTHER_STAR = re.compile(r"(?:^|[(,.])\s*\*|--|/\*")  # a star that is no multiplication, or a comment that may hide one
 
+_GENERATORS = re.compile(r"inline|explode|stack|json_tuple")  # functions whose columns have names of their own
+
 
 class Expression:
     """What stands between SELECT and FROM, and behind WHERE.
@@ -26,6 +28,7 @@ class Expression:
         self.prunes = not _OTHER_STAR.search(f"{rest}\n{where or ''}") and "identifier" not in _fold(f"{rest}\n{where or ''}")
         self.excepts = bool(found and found[2])
         self.stay: Stay = "none" if not (found and self.prunes) else "others" if self.excepts else "all"
+        self._outputs = _fold(rest)
         self._named = _fold(f"{rest}\n{where or ''}")
         self._gone = _fold((found[2] or "").partition("(")[2]) if found else ""
         # A star that leaves nothing out would give back every column that was sent.
@@ -34,6 +37,10 @@ class Expression:
     def named(self, column: str) -> bool:
         """Whether the values of this column may matter to the expression; true for some that do not."""
         return not self.prunes or _quoted(column) in self._named
+
+    def keeps(self, column: str) -> bool:
+        """Whether a document's field of this name surely stays as it is: a star gives it, and nothing else may have its name."""
+        return self.stay != "none" and not (_quoted(column) in self._outputs or self.left_out(column) or _GENERATORS.search(self._outputs))
 
     def left_out(self, column: str) -> bool:
         """Whether EXCEPT may mean this column, so that Spark has to know that it is there; true for some that it does not mean."""

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from headwater.core.errors import BadConfig, BadInput
+from headwater.pipeline.long_integer import plain
 from headwater.pipeline.message import DEFAULT_ID, Message, Op
 from headwater.pipeline.strict import strict
 from headwater.pipeline.transform import Apply, Transform, check_id, one_by_one
@@ -33,7 +34,7 @@ class Python(Transform):
             namespace, op = message.namespace, message.op
             before = message.id if keeps_id else None
             if type(before) not in (int, str):  # the function may change a list or an object
-                before = to_builtins(before, builtin_types=(Decimal,))
+                before = to_builtins(before, builtin_types=(Decimal,), enc_hook=plain)
             result = function(message)  # a copy of this sink's own, decoded for it: people may change what they are given
             if result is None:
                 return None

@@ -42,6 +42,9 @@ class Sql(Transform):
         self.expression, self.schema, self.keeps_id = Expression(expression, where), schema, keeps_id
         self.name = f"sql({expression}{f' where {where}' if where else ''})"
 
+    def keeps(self, id_fields: Sequence[str]) -> bool:
+        return self.keeps_id or all(map(self.expression.keeps, id_fields))
+
     def opened(self) -> Apply:
         """Errors: `Unsupported` where this process has no Spark session, as inside a task."""
         session = running()

@@ -25,12 +25,7 @@ from headwater.log.opening import address_of, open_log
 from headwater.server.tour import volume
 from headwater.server.tour.appends import TOPIC, appends
 from headwater.server.tour.crash_chapter import FOLDER, killed
-from headwater.server.tour.document_chapter import FOLDER as DOCUMENTS
-from headwater.server.tour.journal_chapter import FOLDER as JOURNALS
-from headwater.server.tour.pipeline_chapter import FOLDER as MOVED
-from headwater.server.tour.queue_chapter import FOLDER as QUEUES
 from headwater.server.tour.report import TourReport
-from headwater.server.tour.wal_chapter import FOLDER as REGIONS
 from headwater.wire.part import load
 
 PREFIX = "demo-"
@@ -82,7 +77,8 @@ async def clean(config: Config, clock: Clock) -> list[str]:
         for status in await hw.pipelines.list():
             if status.pipeline.startswith(PREFIX):
                 names += (await hw.pipelines[status.pipeline].remove()).topics
-    for folder in (config.settings.data / name for name in (FOLDER, MOVED, REGIONS, QUEUES, JOURNALS, DOCUMENTS)):
+    made = [FOLDER, *(part.demo_folder for part in parts.PARTS)]
+    for folder in (config.settings.data / name for name in made if name):
         if folder.is_dir():
             shutil.rmtree(folder)
             names.append(str(folder))

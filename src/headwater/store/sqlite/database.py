@@ -148,7 +148,12 @@ class Database(Store):
         return SqliteSnapshot(self, self._timeout)
 
     def read_row(self, statement: str, values: Sequence[object] = ()) -> Row | None:
-        """The first row of one statement that reads. A statement sees one moment by itself: this takes a third of a snapshot's time."""
+        """The first row of one statement that reads."""
+        rows = self.read_rows(statement, values)
+        return rows[0] if rows else None
+
+    def read_rows(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """The rows of one statement that reads. A statement sees one moment by itself: this takes a third of a snapshot's time."""
         connection = self.borrow_reader()
         try:
             rows = connection.execute(statement, values).fetchall()
@@ -160,7 +165,7 @@ class Database(Store):
                 raise ours from error
             raise
         self.return_reader(connection)
-        return rows[0] if rows else None
+        return rows
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         with self.transaction() as transaction:

@@ -60,11 +60,15 @@ def test_only_what_was_chosen_is_told() -> None:
     assert [bool(told("shop/", uri, one, chosen=others)) for uri, one in (("shop/a~", inside), ("shop/b", put))] == [False, True]
 
 
-def test_a_number_that_no_float_can_be_stays_a_decimal() -> None:
-    (message, why) = DocumentMessages(documents("a~", decimals="float"), ALL).stored("a~", "x", b'{"id":"x","n":0.5}', mode=Mode.COPY)
+def test_every_number_is_a_float_or_the_document_is_refused() -> None:
+    made = DocumentMessages(documents("a~", decimals="float"), ALL)
+    (message, why) = made.stored("a~", "x", b'{"id":"x","n":0.5}', mode=Mode.COPY)
     assert (message.data["n"], type(message.data["n"]), why) == (0.5, float, "")
-    (message, why) = DocumentMessages(documents("a~", decimals="float"), ALL).stored("a~", "x", b'{"id":"x","n":1e999}', mode=Mode.COPY)
-    assert (message.data["n"], why) == (Decimal("1E+999"), "")
+    (message, why) = made.stored("a~", "x", b'{"id":"x","n":1e999,"m":0.5}', mode=Mode.COPY)
+    assert (message.data["n"], message.data["m"]) == (Decimal("1E+999"), Decimal("0.5"))
+    assert "beyond the largest float" in why
+    (message, why) = DocumentMessages(documents("shop/", decimals="float"), ALL).stored("shop/a", "", b"1.5", mode=Mode.COPY)
+    assert (message.data["data"], type(message.data["data"]), why) == (1.5, float, "")
 
 
 def line(path: str, op: Op = Op.INSERT, namespace: str = "things", ids: tuple[str, ...] = ("_id",), **data: Any) -> tuple[Any, ...]:

@@ -72,6 +72,19 @@ def test_an_event_is_a_document(bank: Ground) -> None:
     assert [message.data["seq_nr"] for message in copied(source(bank, tags=["u"]))] == [1]
 
 
+def test_every_number_is_a_float_or_the_event_is_refused(bank: Ground) -> None:
+    texts = [b"1.5", b"[1.5]", b'{"a": 1.5, "b": 1e999}', b'{"a": 1.5}']
+    events = [NumberedEvent(n, Payload(PayloadKind.JSON, text), ()) for n, text in enumerate(texts, 1)]
+    payload_type, value = encode_events(events, PayloadMetadata(None))
+    bank.append(write_record("alice", Append(1, 4, payload_type, "here"), value=value, timestamp=0))
+    reading = source(bank, decimals="float")
+    (part,) = reading.plan(ALL, 4).slices
+    (piece,) = reading.read(part, None)
+    payloads = [message.data["payload"] for message in piece.messages]
+    assert repr(payloads) == "[1.5, [1.5], {'a': Decimal('1.5'), 'b': Decimal('1E+999')}, {'a': 1.5}]"
+    assert piece.bad == {2: "Event 3 of alice: The number 1e999 is beyond the largest float."}
+
+
 def test_following_begins_behind_the_copy(bank: Ground) -> None:
     bank.append(appended("a", 1, 2), deleted("a", 1), purged("b"))
     reading = source(bank)

@@ -250,3 +250,15 @@ def test_whoever_follows_asks_the_primary(primary: bool) -> None:
     """Two secondaries need not have the same: what one tells of in its oplog the other may still have as it was."""
     with mongodb("mongodb://h/db?readPreference=secondary&readPreferenceTags=dc:a", tail=primary).connect() as link:
         assert (link.database.read_preference.mode == 0, link.oplog.read_preference.mode == 0) == (primary, primary)
+
+
+@pytest.mark.parametrize("number", [7, -(1 << 31), 1 << 40])
+def test_a_long_is_an_integer_to_transforms_and_to_everybody_but_mongodb(number: int) -> None:
+    logged = values.store(to_json({"_id": Int64(number), "qty": Int64(number)}))
+    document = values.decode(logged)
+    assert document["qty"] * 2 == number * 2
+    assert isinstance(document["qty"], int)
+    assert values.encode(document) == f'{{"_id":{number},"qty":{number}}}'.encode() == values.unmarked(logged)
+    assert {name: type(from_json(value)) for name, value in document.items()} == dict.fromkeys(
+        ("_id", "qty"), Int64 if number < 1 << 31 else int
+    )

@@ -157,7 +157,21 @@ def test_what_is_not_there_is_told(data: str) -> None:
 )
 def test_data_become_a_document(data: bytes, form: int, wanted: dict[str, Any]) -> None:
     row = Row(1, b"k", data, form, 100, 5, 6, 0, "P")
-    made = message_of(row, "pages", "decimal")
+    made, _ = message_of(row, "pages", "decimal")
     assert (made.data, made.namespace, made.timestamp) == (wanted, "pages", 5)
-    binary = message_of(msgspec.structs.replace(row, key=b"\xff"), "pages", "decimal")
+    binary, _ = message_of(msgspec.structs.replace(row, key=b"\xff"), "pages", "decimal")
     assert binary.data["_id"] == (values.extended(b"\xff") if wanted["_id"] == "k" else 5)
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted", "wrong"),
+    [
+        (b"1.5", "1.5", ""),
+        (b"[1.5]", "[1.5]", ""),
+        (b'{"data":1.5}', "1.5", ""),
+        (b"[1.5,1e999]", "[Decimal('1.5'), Decimal('1E+999')]", "The number 1e999 is beyond the largest float."),
+    ],
+)
+def test_every_number_is_a_float_or_the_row_is_refused(data: bytes, wanted: str, wrong: str) -> None:
+    message, why = message_of(Row(1, b"k", data, JSON, 100, 5, 6, 0, "P"), "pages", "float")
+    assert (repr(message.data["data"]), why) == (wanted, wrong)

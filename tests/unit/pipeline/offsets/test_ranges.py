@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.pipeline.offsets.ranges import Span, joined, missing, prefix
+from headwater.pipeline.offsets.ranges import Span, cut, joined, missing, prefix
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8)
 
@@ -47,3 +47,8 @@ def test_the_prefix_of_the_seeds_example() -> None:
     assert prefix(8, [(9, 14)]) == (13, [])
     assert prefix(8, [(10, 14)]) == (8, [(10, 14)])
     assert prefix(-1, []) == (-1, [])
+
+
+@given(SPANS, st.integers(0, 30), st.integers(0, 30))
+def test_what_is_cut_is_what_lies_between(spans: list[Span], start: int, end: int) -> None:
+    assert offsets(cut(spans, start, end)) == offsets(spans) & set(range(start, end))

@@ -13,7 +13,8 @@ from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.record import Mode, Record
 from headwater.pipeline.message import Op
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import Failure, RunInfo, SinkState
+from headwater.pipeline.offsets.state import Entry, Failure, RunInfo, SinkState
+from headwater.pipeline.operating.changes import left_out
 from headwater.pipeline.operating.operations import PipelineOperations
 from headwater.testing.clock import ManualClock
 
@@ -215,3 +216,26 @@ def test_a_float_that_is_no_number_is_shown_as_what_it_is(log: EmbeddedLog) -> N
     )
     [seen] = PipelineOperations(log, "shop").messages(16, 16).items
     assert repr(seen.data) == "{'_id': 16, 'f': {'$numberDouble': 'NaN'}, 'g': 1.0}"
+
+
+def did(what: str, **details: Any) -> Entry:
+    return Entry(at=0, who="w", what=what, details={"sink": "s", **details})
+
+
+@pytest.mark.parametrize(
+    ("audit", "spans"),
+    [
+        ([], []),
+        ([did("ack", offset=3), did("ack", offset=5), did("drop", offset=4)], [(3, 6)]),
+        ([did("mark", offset=9, before=4)], [(5, 10)]),
+        ([did("mark", offset=9, before=4), did("mark", offset=6, before=9)], [(5, 7)]),
+        ([did("ack", offset=3), did("mark", offset=-1, before=9)], []),
+        ([did("mark", offset=9, before=4), did("replay", first=6, last=7, written=2)], [(5, 6), (8, 10)]),
+        ([did("mark", offset=9, before=4), did("replay", first=5, last=9, written=2, refused=7)], [(7, 10)]),
+        ([did("ack", offset=3), did("delete", before=4)], []),
+        ([did("ack", offset=3), did("step", offset=4, count=1), did("edit", offset=3)], [(3, 4)]),
+        ([Entry(at=0, who="w", what="ack", details={"sink": "other", "offset": 3})], []),
+    ],
+)
+def test_what_an_operator_has_kept_from_a_sink(audit: list[Entry], spans: list[tuple[int, int]]) -> None:
+    assert left_out(audit, "s") == spans

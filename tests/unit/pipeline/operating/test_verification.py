@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,34 +18,11 @@ from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.offsets.control import Control, log_topic
 from headwater.pipeline.offsets.ownership import PART
-from headwater.pipeline.offsets.state import Dead, Entry, RunInfo, SinkState
+from headwater.pipeline.offsets.state import Dead, RunInfo, SinkState
 from headwater.pipeline.operating.manual_delivery import ManualDelivery
 from headwater.pipeline.operating.operations import PipelineOperations
-from headwater.pipeline.operating.verification import compare, left_out
+from headwater.pipeline.operating.verification import compare
 from headwater.pipeline.running.run import Run
-
-
-def did(what: str, **details: Any) -> Entry:
-    return Entry(at=0, who="w", what=what, details={"sink": "s", **details})
-
-
-@pytest.mark.parametrize(
-    ("audit", "spans"),
-    [
-        ([], []),
-        ([did("ack", offset=3), did("ack", offset=5), did("drop", offset=4)], [(3, 6)]),
-        ([did("mark", offset=9, before=4)], [(5, 10)]),
-        ([did("mark", offset=9, before=4), did("mark", offset=6, before=9)], [(5, 7)]),
-        ([did("ack", offset=3), did("mark", offset=-1, before=9)], []),
-        ([did("mark", offset=9, before=4), did("replay", first=6, last=7, written=2)], [(5, 6), (8, 10)]),
-        ([did("mark", offset=9, before=4), did("replay", first=5, last=9, written=2, refused=7)], [(7, 10)]),
-        ([did("ack", offset=3), did("delete", before=4)], []),
-        ([did("ack", offset=3), did("step", offset=4, count=1), did("edit", offset=3)], [(3, 4)]),
-        ([Entry(at=0, who="w", what="ack", details={"sink": "other", "offset": 3})], []),
-    ],
-)
-def test_what_an_operator_has_kept_from_a_sink(audit: list[Entry], spans: list[tuple[int, int]]) -> None:
-    assert left_out(audit, "s") == spans
 
 
 def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should_be(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark import cloudpickle
 
 from headwater.core.errors import BadConfig, Rejected
+from headwater.pipeline.long_integer import Long
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.transform import chain
 from headwater.pipeline.transforms import arrow
@@ -72,6 +73,7 @@ BIG = 1 << 70
         ([{"$date": "2024-02-29T00:00:00Z"}], "timestamp[us, tz=UTC]", [datetime(2024, 2, 29, tzinfo=UTC)]),
         ([{"$binary": {"base64": "AAE=", "subType": "00"}}], "binary", [b"\x00\x01"]),
         ([{"$numberLong": "5"}, 6], "int64", [5, 6]),
+        ([Long(5), 6], "int64", [5, 6]),
         ([{"$numberDecimal": "1.10"}], "decimal128(12, 2)", [Decimal("1.10")]),
         ([{"$numberDecimal": "NaN"}], "string json", ['{"$numberDecimal":"NaN"}']),
         ([{"$oid": "507f"}], "string", ["507f"]),

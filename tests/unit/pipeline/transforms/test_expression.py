@@ -40,6 +40,25 @@ def test_what_may_mean_any_field_gets_all_of_them(text: str, where: str | None) 
     assert made.means("other")
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("*", True),
+        ("*, price * qty AS total", True),
+        ("* EXCEPT (card)", True),
+        ("*, upper(_id) AS _id", False),
+        ("*, 1 AS `_ID`", False),
+        ("* EXCEPT (_id)", False),
+        ("_id, name", False),  # not looked at
+        ("*, inline(items)", False),
+        ("*, address.*", False),
+        ("IDENTIFIER('_' || 'id') AS x", False),
+    ],
+)
+def test_a_star_keeps_the_fields_that_nothing_else_can_be_called(text: str, kept: bool) -> None:
+    assert Expression(text, "_id > 5").keeps("_id") is kept
+
+
 def test_names_are_the_same_in_capitals() -> None:
     made = Expression("* EXCEPT (Card, id), upper(`na``me`) AS `K`", "QTY > 0")
     assert [name for name in ("CARD", "ıd", "qty", "na`me", "k", "K", "ca", "x") if made.means(name)] == [

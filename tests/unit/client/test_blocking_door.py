@@ -8,16 +8,20 @@ import inspect
 import os
 import pydoc
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from itertools import islice
 from pathlib import Path
+from types import ModuleType
 
 import anyio
 import pytest
 
 import headwater
-from headwater.client.blocking import _Loop
+from headwater.client.blocking_door import _Loop
 from headwater.core.errors import Closed, NotFound, UnknownQueue
+from headwater.log.record import Record
 
 NAME = contextvars.ContextVar("NAME", default="none")
 
@@ -225,3 +229,37 @@ def test_an_interrupt_between_two_steps_of_a_lock_is_the_interrupt(monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         loop.start()
     assert loop.closed
+
+
+def notebook(shell: object) -> ModuleType:
+    """IPython as a program finds it: `get_ipython` gives the shell, in a notebook and in a terminal; None in a program that imports it."""
+    ipython = ModuleType("IPython")
+    ipython.get_ipython = lambda: shell  # type: ignore[attr-defined]
+    return ipython
+
+
+def test_it_works_in_a_cell_of_a_notebook_whose_loop_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cell() -> list[str]:
+        assert asyncio.get_running_loop()
+        with headwater.open_blocking(tmp_path / "data", create=True) as hw:
+            hw.log.create_topic("orders")
+            hw.log.append("orders", 0, [Record(b"k", b"v")])
+            assert [record.value for record in islice(hw.log.tail("orders", 0, 0), 1)] == [b"v"]
+            hw.wal("wal").create(7)
+            assert hw.wal("wal")[7].write(1, [b"x"]) == 1
+            return [topic.name for topic in hw.log.topics()]
+
+    monkeypatch.setitem(sys.modules, "IPython", notebook(object()))
+    assert "orders" in asyncio.run(cell())
+
+
+def test_elsewhere_a_running_loop_is_not_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def program() -> None:
+        with headwater.open_blocking(tmp_path, create=True):
+            pass
+
+    with pytest.raises(RuntimeError, match=r"async with headwater\.open"):
+        asyncio.run(program())
+    monkeypatch.setitem(sys.modules, "IPython", notebook(None))  # imported, as by a library, and not running
+    with pytest.raises(RuntimeError, match=r"async with headwater\.open"):
+        asyncio.run(program())
