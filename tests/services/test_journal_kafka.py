@@ -286,14 +286,30 @@ async def test_a_topic_that_grew_is_read_by_each_of_its_counts(kafka: str, tmp_p
         with replicator(settings, clock=SystemClock(), random=Random(1), stopping=threading.Event()) as loop:
             assert loop.catch_up()
 
-    def grow() -> None:
-        admin.create_partitions([NewPartitions(name, 5)])[name].result(PATIENCE)
+    topics = (name, f"snapshot-{name}")
 
-    await asyncio.to_thread(replicate)
-    await asyncio.to_thread(grow)
-    await until(lambda: len(admin.list_topics(name, timeout=PATIENCE).topics[name].partitions) == 5)
+    def grow() -> None:
+        for topic in topics:
+            admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE)
+
     log = local_log(settings, tmp_path, SystemClock())
     performer = JournalPerformer(log=log, settings=settings)
+    journals = Journals(LocalBackend(log, settings=settings, performers={"journal": performer}))(name)
+    for id in ids:
+        assert (await journals[id].snapshots.save({"at": 3})).seq_nr == 3
+    await performer.aclose()
+    await log.aclose()
+    await asyncio.to_thread(replicate)
+    await asyncio.to_thread(grow)
+    for topic in topics:
+        await until(lambda topic=topic: len(admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions) == 5)
+    log = local_log(settings, tmp_path, SystemClock())
+    performer = JournalPerformer(log=log, settings=settings)
+
+    async def newest(id: str) -> int | None:
+        found = await journals[id].snapshots.load()
+        return None if found is None else found.seq_nr
+
     try:
         journals = Journals(LocalBackend(log, settings=settings, performers={"journal": performer}))(name)
         assert [await numbers(journals[id]) for id in ids] == [[1, 2, 3]] * 12
@@ -305,7 +321,10 @@ async def test_a_topic_that_grew_is_read_by_each_of_its_counts(kafka: str, tmp_p
                 await asyncio.to_thread(replicate)
             assert [await numbers(journals[id]) for id in ids] == [[1, 2, 3, 4]] * 12, copied
             assert [await journals[id].pointer() for id in ids] == [4] * 12
+            assert [await newest(id) for id in ids] == [3] * 12, copied
             assert [id async for id in journals.ids()] == sorted(ids)
+        for id in moved:
+            await journals[id].snapshots.save({"at": 4})
         await journals[moved[0]].delete(to=2)
         assert (await journals[moved[1]].purge()).done
         for copied in (False, True):
@@ -313,6 +332,8 @@ async def test_a_topic_that_grew_is_read_by_each_of_its_counts(kafka: str, tmp_p
                 await asyncio.to_thread(replicate)
             assert await numbers(journals[moved[0]]) == [3, 4], copied
             assert await numbers(journals[moved[1]]) == [], copied
+            assert (await newest(moved[0]), await newest(moved[1])) == (4, None), copied
+            assert [shown.seq_nr for shown in await journals[moved[0]].snapshots.list()] == [4, 3]
             assert await journals[moved[1]].pointer() is None
             assert moved[1] not in [id async for id in journals.ids()]
         assert (await journals.verify()).journals

@@ -7,7 +7,7 @@ pointer, and the Purge is appended under a guard: a journal that got a record si
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import date
 from functools import partial
 
@@ -19,6 +19,7 @@ from headwater.journal.claims import has_claims
 from headwater.journal.control import PART, ControlLog
 from headwater.journal.counts import partition_counts
 from headwater.journal.discovery import JournalTopic
+from headwater.journal.grown_expiry import GrownExpiry
 from headwater.journal.head import EMPTY, Head, HeadFold, applied
 from headwater.journal.names import key_of
 from headwater.journal.places import places_of
@@ -73,6 +74,7 @@ def expire_journals(
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
     others: NotOwner | None = None
     finished = set[int]() if done is None else done
+    before = set(finished)
     for partition in sorted(set(range(topic.partitions)) - finished):
         looked = _ExpiringPartition(log, topic, partition, control.partition(topic.generation, partition).quarantined)
         looked.gather(store, today, counts)
@@ -82,15 +84,33 @@ def expire_journals(
             others = others or error
             continue
         finished.add(partition)
-        found += [
-            ExpiredJournal(
-                topic=topic.name, partition=partition, id=id, expire_on=head.expire_on or today, seq_nr=head.seq_nr, purged=id in purged
-            )
-            for id, head in sorted(due.items())
-        ]
+        found += _shown(topic, partition, due, purged, today)
+    if len(counts) > 1:
+        grown = GrownExpiry(log, store, topic, counts, expired=lambda head: has_expired(head, today))
+        for place, ids in grown.candidates().items():
+            if place in before:
+                continue
+            here = _ExpiringPartition(log, topic, place, ())
+            try:
+                due, purged = grown.purge(place, ids, None if dry_run else purge or here.append)
+            except NotOwner as error:
+                others = others or error
+                finished.discard(place)
+                continue
+            found += _shown(topic, place, due, purged, today)
+        found.sort(key=lambda one: (one.partition, one.id))
     if others is not None:
         raise others
     return found
+
+
+def _shown(topic: JournalTopic, partition: int, due: Mapping[str, Head], done: Container[str], today: date) -> list[ExpiredJournal]:
+    return [
+        ExpiredJournal(
+            topic=topic.name, partition=partition, id=id, expire_on=head.expire_on or today, seq_nr=head.seq_nr, purged=id in done
+        )
+        for id, head in sorted(due.items())
+    ]
 
 
 def has_expired(head: Head, today: date) -> bool:
@@ -108,8 +128,8 @@ class _ExpiringPartition:
         self._next = self._epoch = 0
 
     def gather(self, store: JournalStore, today: date, counts: Sequence[int] = ()) -> None:
-        """Find the stored heads whose day has come. `counts`: the numbers of partitions that a topic which grew has had: only a journal
-        whose newest place is here, without an older one, is known whole."""
+        """Find the stored heads whose day has come. `counts`: the numbers of partitions that a topic which grew has had: journals with
+        several places are left to `GrownExpiry`."""
         copy = store.partition(self._topic.name, self._partition, self._topic.generation, create=False)
         if copy is None:
             return

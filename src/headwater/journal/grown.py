@@ -41,11 +41,12 @@ class GrownJournal:
         """The place where its records are appended now."""
         return self._partitions[-1]
 
-    def head(self, end: int | None) -> Head | None:
-        """The head. `end`: the offset of the newest place below which records count; None: what the stores alone say."""
-        return self.joined(end).head
+    def head(self, end: int | None, *, full: bool = False) -> Head | None:
+        """The head. `end`: the offset of the newest place below which records count; None: what the stores alone say. `full`: with its
+        expiry and origin, which are read from the records."""
+        return self.joined(end, full=full).head
 
-    def joined(self, end: int | None) -> GrownHead:
+    def joined(self, end: int | None, *, full: bool = False) -> GrownHead:
         """As `head`, with what counts in it."""
         head: Head | None = None
         first = 0
@@ -54,10 +55,10 @@ class GrownJournal:
             newest = place == len(self._partitions) - 1
             until = None if end is None else end if newest else partition.end()
             if not place:
-                head = partition.joined(self._id, until).head
+                head = partition.full_head(self._id, until) if full else partition.joined(self._id, until).head
                 continue
             fold, known = partition.viewed(
-                lambda view, partition=partition, until=until: self._fold(view, partition, until),  # type: ignore[misc]
+                lambda view, partition=partition, until=until: self._fold(view, partition, until, full),  # type: ignore[misc]
                 log_instead=until is not None,
             )
             if fold.purged >= 0:
@@ -71,13 +72,14 @@ class GrownJournal:
             )
         return GrownHead(head, first, known)
 
-    def _fold(self, view: PartitionView | None, partition: JournalPartition, end: int | None) -> tuple[HeadFold, int]:
+    def _fold(self, view: PartitionView | None, partition: JournalPartition, end: int | None, full: bool) -> tuple[HeadFold, int]:
         """What all records of a newer place say, and the offset below which they count."""
         joined = partition.join(view, self._id, end)
         copied = EMPTY if view is None else view.moved(self._id)
         if copied.offset < 0 and joined.stored is not None:
             copied = _fold_of(joined.stored)  # copied before the growth was noticed
-        return copied.then(joined.fold), max(end or 0, joined.pointer.offset + 1, joined.pointer.begun)
+        fold = partition.full_fold(joined) if full else joined.fold
+        return copied.then(fold), max(end or 0, joined.pointer.offset + 1, joined.pointer.begun)
 
     def last_number(self, end: int) -> int:
         """The last number below an offset of the newest place; 0: there is no such journal."""

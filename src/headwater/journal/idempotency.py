@@ -34,6 +34,7 @@ class FirstAnswer(msgspec.Struct, frozen=True, gc=False):
     timestamp: int
     epoch: int = 0
     """Of the partition at the record, as far as it was read; 0 where there are no claims."""
+    partition: int = 0
 
 
 class KeyIndex:
@@ -163,7 +164,7 @@ class KeyIndex:
             return
         if isinstance(action, Append):
             place = (record.offset or 0, record.timestamp or 0)
-            found = FirstAnswer(digest.decode(errors="replace"), action.first, action.last, *place, self._epochs.epoch)
+            found = FirstAnswer(digest.decode(errors="replace"), action.first, action.last, *place, self._epochs.epoch, self._partition)
             self._answers.setdefault((id, key.decode(errors="replace")), found)
 
     def _expire(self) -> None:

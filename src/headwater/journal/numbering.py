@@ -60,12 +60,11 @@ class BatchNumbering:
         lasts: LastNumbers[WriteCall],
         keys: KeyIndex,
         *,
-        partition: int,
         by: tuple[str | None, str | None],
         max_record: int,
         sealing: PartitionSealing | None,
     ) -> None:
-        self._log, self._lasts, self._keys, self._partition, self._by = log, lasts, keys, partition, by
+        self._log, self._lasts, self._keys, self._by = log, lasts, keys, by
         self._ending, self._max_record, self._sealing = header_ending(*by), max_record, sealing
 
     def number(self, waiting: Sequence[WriteCall], known: int, *, sealed: bool) -> NumberedBatch:
@@ -188,4 +187,4 @@ class BatchNumbering:
                 raise key_reused(draft.id, condition.key)
             return under_way[1]
         found = self._keys.answer(draft.id, condition.key, condition.digest, known, self._log.epoch)
-        return None if found is None else Appended(found.first, found.last, self._partition, found.offset, True)
+        return None if found is None else Appended(found.first, found.last, found.partition, found.offset, True)

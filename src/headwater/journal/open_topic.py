@@ -18,6 +18,7 @@ from headwater.journal.entity_keys import EntityKeys
 from headwater.journal.envelope import is_sealed
 from headwater.journal.expiry import has_expired
 from headwater.journal.grown import GrownJournal, GrownRead, journals_of
+from headwater.journal.grown_keys import GrownKeys, OlderKeys
 from headwater.journal.grown_snapshots import GrownSnapshots
 from headwater.journal.head import Head
 from headwater.journal.idempotency import KeyIndex
@@ -40,7 +41,7 @@ from headwater.log import Guard, Log
 from headwater.log.partitioner import partition_for
 from headwater.log.record import Record, Topic
 
-_PATIENCE = 2.0  # seconds that the first append waits for the store to say how far it has copied
+_PATIENCE = 5.0  # seconds that the first append waits for the store to say how far it has copied
 _MOST_PLACES = 200_000  # ids whose partition is remembered: hashing one costs more than a whole look-up
 
 
@@ -48,18 +49,19 @@ Own = Callable[[str, int], OwnedPartition]
 """Owns a partition of a topic of ours, or raises `NotOwner`. Blocking."""
 
 
+def record_shown(partition: JournalPartition, id: str, seq_nr: int, offset: int) -> bool:
+    """Whether reads of a journal give the event of a number from the record at an offset; False also where nothing can be read."""
+    try:
+        rows = JournalRead(partition, id, start=seq_nr, stop=seq_nr, end=partition.end()).page(1)
+    except HeadwaterError:
+        return False
+    return bool(rows) and (rows[0].partition, rows[0].offset) == (partition.number, offset)
+
+
 class _PartitionLog:
     """What the logs of partitions have in common."""
 
     _partition: JournalPartition
-
-    def shown(self, id: str, seq_nr: int, offset: int) -> bool:
-        """Whether reads of a journal give the event of a number from the record at an offset; False also where nothing can be read."""
-        try:
-            rows = JournalRead(self._partition, id, start=seq_nr, stop=seq_nr, end=self._partition.end()).page(1)
-        except HeadwaterError:
-            return False
-        return bool(rows) and (rows[0].partition, rows[0].offset) == (self._partition.number, offset)
 
     def expired(self, id: str, today: date, end: int) -> bool:
         """Whether a journal, as of an offset, has expired by a day."""
@@ -238,7 +240,7 @@ class OpenTopic:
         """The head of a journal. `full`: with its expiry and origin. Blocking."""
         grown = self.journal(id)
         if grown is not None:
-            return grown.head(end)
+            return grown.head(end, full=full)
         partition = self.partition(id)
         return partition.full_head(id, end) if full else partition.joined(id, end).head
 
@@ -300,16 +302,41 @@ class OpenTopic:
             log = PlainJournalLog(self.partitions[number], exact=self.writers == "owner", part=part)
         if self.log.engine == "kafka":
             log.last_number = partial(self._last_number, self.partitions[number])
-        claimed, largest = has_claims(self.log, self.topic), self.topic.settings.max_record
-        keys = KeyIndex(self.log, name, number, now=self._clock.now_ms, claimed=claimed, shown=log.shown)
+            log.expired = self._expired  # type: ignore[method-assign]
+        largest = self.topic.settings.max_record
+        keys = self._keys(number)
+        if self.log.engine == "kafka":
+            keys = GrownKeys(keys, self._older_keys(number))
         sealing = PartitionSealing(
             self.cipher, log, partition=number, mine=lambda id: self.place(id) == number, clock=self._clock, by=self.by, max_record=largest
         )
         return PartitionWriter(log, partition=number, keys=keys, by=self.by, name=f"{name}-{number}", max_record=largest, sealing=sealing)
 
+    def _keys(self, number: int) -> KeyIndex:
+        claimed, shown = has_claims(self.log, self.topic), partial(record_shown, self.partitions[number])
+        return KeyIndex(self.log, self.topic.name, number, now=self._clock.now_ms, claimed=claimed, shown=shown)
+
+    def _older_keys(self, number: int) -> OlderKeys:
+        """The keys of older places, for the writer of a partition."""
+        indexes: dict[int, KeyIndex] = {}
+
+        def older(id: str) -> list[tuple[KeyIndex, int]]:
+            found = []
+            for place in self.places(id):
+                if place != number:
+                    indexes[place] = indexes.get(place) or self._keys(place)
+                    found.append((indexes[place], self.partitions[place].end()))
+            return found
+
+        return older
+
     def _last_number(self, partition: JournalPartition, id: str, end: int) -> int:
         grown = self.journal(id)
         return partition.last_number(id, end) if grown is None else grown.last_number(end)
+
+    def _expired(self, id: str, today: date, end: int) -> bool:
+        head = self.head(id, end, full=True)
+        return head is not None and has_expired(head, today)
 
     async def aclose(self) -> None:
         """Finish the calls under way, and end the writers' threads."""

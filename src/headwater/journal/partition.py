@@ -24,8 +24,9 @@ from headwater.journal.quarantined import QuarantinedRecords
 from headwater.journal.settings import JournalSettings
 from headwater.journal.short_read import add_tail, highest
 from headwater.journal.store import JournalStore, PartitionStore, PartitionView
-from headwater.journal.store_reach import LOG_ALONE, StoreReach, StoreView
+from headwater.journal.store_reach import StoreReach
 from headwater.journal.unreadable import at_offset, unreadable
+from headwater.journal.view_block import ViewBlock
 from headwater.journal.wire import read_record
 from headwater.log import Log
 from headwater.log.layout import decode_headers
@@ -39,6 +40,8 @@ _SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups
 _FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
+LOG_ALONE: AbstractContextManager[None] = nullcontext()
+"""The view of a store that does not answer, while the log holds everything."""
 _NO_ACTIONS = TailActions()
 
 
@@ -128,7 +131,7 @@ class JournalPartition:
         if log_instead and self.reach.away() and self.bounds().start == 0:
             return LOG_ALONE
         copy = self.copy()
-        return nullcontext() if copy is None else StoreView(self.bounds, copy.view())
+        return nullcontext() if copy is None else ViewBlock(copy.view(), whole=lambda: self.bounds().start == 0)
 
     def viewed(self, call: Callable[[PartitionView | None], T], *, log_instead: bool = False) -> T:
         """Call with a view; again with a newer one where the store has changed it, or the log was deleted up to a newer pointer.
@@ -250,15 +253,19 @@ class JournalPartition:
     def full_head(self, id: str, end: int | None) -> Head | None:
         """The head with its expiry and origin, which are read from the records."""
         joined = self.joined(id, end)
+        return None if joined.head is None else self._applied(self.full_fold(joined), joined.stored)
+
+    def full_fold(self, joined: Joined) -> HeadFold:
+        """What the log says behind the pointer, with expiry and origin. Errors: `OffsetGone`."""
         newest = joined.actions.newest_append()
-        if newest is None or joined.head is None or joined.fold.first is None:
-            return joined.head
+        if newest is None or joined.fold.first is None:
+            return joined.fold
         started, action = self.appends([joined.fold.first.offset, newest])
         if action is None or started is None or action.value is None:
-            return joined.head
+            return joined.fold
         expiry = Expiry(expire_after_of(action.action.payload_type, action.value), action.timestamp)  # type: ignore[union-attr]
         began = msgspec.structs.replace(joined.fold.first, origin=started.action.origin)
-        return self._applied(msgspec.structs.replace(joined.fold, first=began, expiry=expiry), joined.stored)
+        return msgspec.structs.replace(joined.fold, first=began, expiry=expiry)
 
     def _actions(self, key: bytes, pointer: Pointer, end: int) -> TailActions:
         """The actions of a journal behind the pointer and below `end`."""

@@ -78,7 +78,7 @@ class PartitionWriter(CommitThread[WriteCall]):
         self._lasts: LastNumbers[WriteCall] = LastNumbers(
             lambda id, end: log.last_number(id, end), arrived=lambda: self._wake.put(None), most=most_heads
         )
-        self._numbering = BatchNumbering(log, self._lasts, keys, partition=partition, by=by, max_record=max_record, sealing=sealing)
+        self._numbering = BatchNumbering(log, self._lasts, keys, by=by, max_record=max_record, sealing=sealing)
         self._known: int | None = None  # everything below this offset counts in `_lasts`; None: read the end anew
         super().__init__(name=name)
 

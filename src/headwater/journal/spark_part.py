@@ -28,7 +28,7 @@ class EventChoice(msgspec.Struct, frozen=True):
 
 class PartitionPart(msgspec.Struct, frozen=True):
     """What one task reads: a partition up to `end`. `store`: where its copy is; `keys`: where the keys of its events are. `skip`: offsets
-    of quarantined records. `counts`: the numbers of partitions that the topic has had, for a part that is one journal."""
+    of quarantined records. `counts`: the numbers of partitions that the topic has had, of one on Kafka."""
 
     topic: str
     partition: int

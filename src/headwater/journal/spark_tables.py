@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from headwater.journal.key_address import key_address_of
 from headwater.journal.merge import DuplicateCount, distinct
 from headwater.journal.names import check_id, key_of, topic_of
 from headwater.journal.partition import JournalPartition
+from headwater.journal.places import places_of
 from headwater.journal.range_fold import fold_batches
 from headwater.journal.read import JournalRead
 from headwater.journal.settings import JOURNAL_SECTION, JournalSettings
@@ -73,7 +74,7 @@ class _JournalTable(PlannedTable):
         id = self._choice.id
         numbers = range(topic.partitions) if id is None else [partition_for(key_of(id), topic.partitions)]
         counts: tuple[int, ...] = ()
-        if id is not None and log.engine == "kafka":
+        if log.engine == "kafka":
             with open_store(store) as opened:
                 counts = partition_counts(opened, JournalTopic(topic.name, topic.partitions, topic.generation))
         return [
@@ -107,12 +108,7 @@ class _JournalTable(PlannedTable):
         """The rows of the journal that is chosen, as a read finds them: in each of its places, and by its own records alone."""
         id = self._choice.id
         assert id is not None
-        settings = JournalSettings(segment_size=part.store.segment_size, duplicates=part.duplicates)
-        topic = log.topic(part.topic)
-
-        def partition(number: int) -> JournalPartition:
-            return JournalPartition(log, lambda: store, topic, number, settings=settings)
-
+        partition = _opened(log, store, part)
         grown = journals_of(id, part.counts, partition) if len(part.counts) > 1 else None
         yield from self._of_chosen(id, partition(part.partition) if grown is None else grown, part.end, opener)
 
@@ -123,19 +119,34 @@ class _JournalTable(PlannedTable):
     def _all(self, log: Log, store: JournalStore, part: PartitionPart, opener: EventOpener) -> Iterator[dict[str, Any]]:
         copy = store.partition(part.topic, part.partition, part.generation, create=False)
         with nullcontext() if copy is None else copy.view() as view:
-            yield from self._cells(part, view, _tail(log, part, view, bodies=self.bodies), opener)
+            yield from self._cells(part, view, _tail(log, part, view, bodies=self.bodies), opener, _opened(log, store, part))
 
     def _cells(
-        self, part: PartitionPart, view: PartitionView | None, tail: dict[str, JournalChange], opener: EventOpener
+        self,
+        part: PartitionPart,
+        view: PartitionView | None,
+        tail: dict[str, JournalChange],
+        opener: EventOpener,
+        partition: Callable[[int], JournalPartition],
     ) -> Iterator[dict[str, Any]]:
-        """The rows of every journal that there is, with their heads."""
+        """The rows of every journal that there is, with their heads. One with several places is told whole, by the first of them that has
+        some of it."""
         for id, stored, change in _journals(view, tail):
             if change is None:
                 head = stored
             else:
                 size = part.store.segment_size
                 head = applied(change.fold, stored, partition=part.partition, generation=part.generation, segment_size=size)
-            if head is not None:
+            if head is None:
+                continue
+            places = places_of(key_of(id), part.counts)
+            if len(places) > 1 and part.partition in places:
+                older = [partition(number) for number in places[: places.index(part.partition)]]
+                if all(one.joined(id, one.end()).head is None for one in older):
+                    newest = partition(places[-1])
+                    end = part.end if newest.number == part.partition else newest.end()
+                    yield from self._of_chosen(id, GrownJournal([partition(number) for number in places], id), end, opener)
+            else:
                 kept = None if change is not None and change.fold.purged >= 0 else stored
                 yield from self._of_journal(part, view, id, head, kept, change, opener)
 
@@ -242,7 +253,7 @@ class JournalHeads(_JournalTable):
         yield head_cells(id, head)
 
     def _of_chosen(self, id: str, journal: JournalPartition | GrownJournal, end: int, opener: EventOpener) -> Iterator[dict[str, Any]]:
-        head = journal.head(end) if isinstance(journal, GrownJournal) else journal.full_head(id, end)
+        head = journal.head(end, full=True) if isinstance(journal, GrownJournal) else journal.full_head(id, end)
         if head is not None:
             yield head_cells(id, head)
 
@@ -269,6 +280,19 @@ def journal_table(name: str, options: Mapping[str, str]) -> Table:
         "actions": JournalActions,
     }
     return made[view](name, choice)
+
+
+def _opened(log: Log, store: JournalStore, part: PartitionPart) -> Callable[[int], JournalPartition]:
+    """The partitions of a part's topic, each opened once."""
+    settings = JournalSettings(segment_size=part.store.segment_size, duplicates=part.duplicates)
+    topic, opened = log.topic(part.topic), dict[int, JournalPartition]()
+
+    def partition(number: int) -> JournalPartition:
+        if number not in opened:
+            opened[number] = JournalPartition(log, lambda: store, topic, number, settings=settings)
+        return opened[number]
+
+    return partition
 
 
 def _number(text: str, option: str) -> int:

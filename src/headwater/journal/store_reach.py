@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
-
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Differs
-from headwater.journal.store import PartitionView
-from headwater.log.record import Bounds
 
 PAUSE = 5.0
 """Seconds after which the store is asked again."""
-LOG_ALONE: AbstractContextManager[None] = nullcontext()
-"""The view of a store that does not answer, while the log holds everything."""
 
 
 class StoreReach:
@@ -42,28 +33,3 @@ class StoreReach:
     def found(self) -> None:
         """Take over that it did."""
         self._again = None
-
-
-class StoreView(AbstractContextManager[PartitionView | None]):
-    """A view of a store's copy; None where the copy is of another topic of this name and this one's log holds everything. A class and not a
-    generator: every read opens one."""
-
-    __slots__ = ("_bounds", "_view")
-
-    def __init__(self, bounds: Callable[[], Bounds], view: AbstractContextManager[PartitionView]) -> None:
-        self._bounds = bounds
-        self._view: AbstractContextManager[PartitionView] | None = view
-
-    def __enter__(self) -> PartitionView | None:
-        assert self._view is not None
-        try:
-            return self._view.__enter__()
-        except Differs:
-            if self._bounds().start > 0:
-                raise
-            self._view = None
-            return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._view is not None:
-            self._view.__exit__(kind, error, trace)

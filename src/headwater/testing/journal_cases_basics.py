@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -9,7 +11,15 @@ from headwater.core.errors import WrongExpected
 from headwater.journal.action import Delete, Mark
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.wire import read_record
-from headwater.testing.journal_cases_ground import FORGETFUL, CaseJournals, JournalCasesGround, MakeJournals, label_of, raw_delete
+from headwater.testing.journal_cases_ground import (
+    FORGETFUL,
+    CaseJournals,
+    JournalCasesGround,
+    MakeJournals,
+    label_of,
+    raw_append,
+    raw_delete,
+)
 from headwater.testing.log_ground import together
 
 _GROUPS = ((), (1,), (2,), (1, 1), (1, 2), (2, 3), (1, 1, 1, 1, 1), (5,))
@@ -108,9 +118,12 @@ class JournalBasicCases(JournalCasesGround):
         journals.shows("a", [3, 4], 4)
 
     def test_11_a_thousand_appends_of_which_half_are_copied(self, journals: CaseJournals) -> None:
-        count = 1000 if journals.exact and not journals.twice else 100
-        for number in range(1, count + 1):
-            journals.append("a", number)
+        count = 1000
+        if journals.exact and not journals.twice:
+            for number in range(1, count + 1):
+                journals.append("a", number)
+        else:
+            journals.raw_at_once(*(raw_append("a", number) for number in range(1, count + 1)))
         journals.replicate(journals.end() // 2)
         for limits in (None, FORGETFUL):
             rows = journals.rows("a", partition=journals.partition(limits=limits))
@@ -156,18 +169,23 @@ class JournalBasicCases(JournalCasesGround):
         assert msgspec.json.decode(row.metadata)["payload"]["data"] == {"life": 2}
         assert label_of(row) == "new"
 
-    def test_16_journals_that_are_written_at_once_stay_apart(self, make: MakeJournals) -> None:
-        writers = [make(partitions=2) for _ in range(2)]
+    def test_16_ten_writers_at_once_read_back_a_journal_each(self, make: MakeJournals) -> None:
+        journals = make(partitions=2)
+        writers = [journals.beside() for _ in range(10)]
 
-        def write(journals: CaseJournals) -> None:
-            for number in range(1, 6):
-                for id in range(5):
-                    journals.append(f"id-{id}", number, label=journals.topic.name)
+        def write(id: int) -> None:
+            for number in range(1, 4):
+                writers[id].append(f"id-{id}", number, label=f"writer {id}")
 
-        together(*(lambda journals=journals: write(journals) for journals in writers))
-        for journals in writers:
-            for id in range(5):
-                journals.shows(f"id-{id}", range(1, 6), 5, labels=[journals.topic.name] * 5)
+        together(*(partial(write, id) for id in range(10)))
+        for writer in writers:
+            writer.close()
+        for copied in (0, 0.5, 1):
+            for place in range(2):
+                journals.replicate(int(journals.end(place) * copied), partition=place)
+            for id in range(10):
+                rows = journals.rows(f"id-{id}")
+                assert [(row.seq_nr, label_of(row)) for row in rows] == [(number, f"writer {id}") for number in range(1, 4)]
 
     def test_17_a_new_journal_of_a_long_topic_is_empty(self, single: CaseJournals) -> None:
         for number in range(1, 101, 10):

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from copy import copy as shallow
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from headwater.journal.append_draft import draft
 from headwater.journal.cache import CacheLimits
 from headwater.journal.change import EventRow
 from headwater.journal.digest import digest
+from headwater.journal.discovery import JournalTopic, snapshots_of
 from headwater.journal.event import Event, NumberedEvent, Payload, PayloadKind
 from headwater.journal.event_bodies import encode_events
 from headwater.journal.head import Head
@@ -87,6 +89,12 @@ class CaseJournals:
         self._runner.run(self._open.aclose())
         self._open = self._opened()
 
+    def beside(self) -> CaseJournals:
+        """Another process that writes the same topic. Close it."""
+        other = shallow(self)
+        other._runner, other._open = asyncio.Runner(), self._opened()
+        return other
+
     def close(self) -> None:
         self._runner.run(self._open.aclose())
         self._runner.close()
@@ -118,10 +126,24 @@ class CaseJournals:
         """Append records past the journals' writer, as others do. Each has a millisecond of its own: the tables of kafka-journal hold one
         row for each number and millisecond."""
         for record in records:
+            self.raw_at_once(record, partition=partition)
+
+    def raw_at_once(self, *records: Record, partition: int = 0) -> None:
+        """As `raw`, with one call of the log."""
+        timed: list[Record] = []
+        for record in records:
             if record.timestamp is None:
                 self._time = max(self._time + 1, self._clock.now_ms())
                 record = msgspec.structs.replace(record, timestamp=self._time)
-            self.log.append(self.topic.name, partition, [record, record] if self.twice else [record], part=PART)
+            timed += [record, record] if self.twice else [record]
+        self.log.append(self.topic.name, partition, timed, part=PART)
+
+    def save(self, id: str, seq_nr: int) -> None:
+        """Save a snapshot."""
+        snapshots = self._open.snapshots(id)
+        living = snapshots.living(id)
+        assert living is not None
+        snapshots.save(id, seq_nr, Payload(PayloadKind.TEXT, str(seq_nr).encode()), living, ("here", "1"))
 
     def _placed(self, asked: Draft) -> ActionPlaced | None:
         outcome = self.write(asked)
@@ -158,6 +180,19 @@ class CaseJournals:
         )
         return copy_partition(self.log, self.store, task, records=records)
 
+    def replicate_snapshots(self) -> None:
+        """Copy the snapshots of the first partition."""
+        topic = self._snapshots()
+        task = PartitionTask(
+            topic=topic.name, partition=0, generation=topic.generation, end=self.log.bounds(topic.name, 0).end, holds="snapshots"
+        )
+        assert copy_partition(self.log, self.store, task).problem is None
+
+    def _snapshots(self) -> JournalTopic:
+        found = snapshots_of(self.log, JournalTopic(self.topic.name, self.topic.partitions, self.topic.generation))
+        assert found is not None
+        return found
+
     def stages(self, id: str) -> Iterator[int]:
         """Everything between not replicated and replicated, one record more each time, from an empty copy on."""
         partition = self.place(id)
@@ -186,6 +221,14 @@ class CaseJournals:
         """The head in the store."""
         with self.copy(self.place(id)).view() as view:
             return view.head(id)
+
+    def slots(self, id: str) -> dict[int, int]:
+        """The numbers of the snapshots in the store, by slot."""
+        topic = self._snapshots()
+        rings = self.store.snapshots(topic.name, 0, topic.generation)
+        assert rings is not None
+        with rings.view() as view:
+            return {slot: one.seq_nr for slot, one in sorted(view.ring(id).slots.items())}
 
     def stored(self, id: str) -> list[int]:
         """The numbers of the rows in the store."""

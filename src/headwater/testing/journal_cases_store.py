@@ -181,26 +181,42 @@ class JournalStoreCases(JournalCasesGround):
     # -- seven ways to store a journal --------------------------------------------------------------------------
 
     @pytest.mark.parametrize(
-        ("size", "events", "delete_to", "left"),
+        ("size", "events", "delete_to", "saved", "left"),
         [
-            (5, 3, None, [1, 2, 3]),
-            (3, 5, None, [1, 2, 3, 4, 5]),
-            (3, 5, 2, [3, 4, 5]),
-            (3, 5, 5, []),
+            (5, 3, None, (), [1, 2, 3]),
+            (3, 5, None, (), [1, 2, 3, 4, 5]),
+            (3, 5, 2, (), [3, 4, 5]),
+            (3, 5, None, (5,), [1, 2, 3, 4, 5]),
+            (3, 5, 5, (), []),
+            (3, 5, 5, (5,), []),
+            (3, 5, 5, (2, 5), []),
         ],
-        ids=["one segment", "two segments", "a part deleted", "all deleted"],
+        ids=[
+            "one segment",
+            "two segments",
+            "a part deleted",
+            "a snapshot",
+            "all deleted",
+            "all deleted behind a snapshot",
+            "all deleted behind two snapshots",
+        ],
     )
-    def test_the_rows_and_the_head_that_a_store_keeps(
-        self, make: MakeJournals, size: int, events: int, delete_to: int | None, left: list[int]
+    def test_what_a_store_keeps_of_a_journal(
+        self, make: MakeJournals, size: int, events: int, delete_to: int | None, saved: tuple[int, ...], left: list[int]
     ) -> None:
         for step in (1, 2, 20_000):
             journals = make(segment_size=size)
             journals.append("a", *range(1, events + 1))
+            for number in saved:
+                journals.save("a", number)
             if delete_to:
                 journals.delete("a", delete_to)
             journals.replicate(records=step)
             assert journals.state("a") == (events, delete_to, left)
             assert _head(journals).segment_size == size
+            if saved:
+                journals.replicate_snapshots()
+                assert journals.slots("a") == dict(enumerate(saved))
 
     # -- what each action does ----------------------------------------------------------------------------------
 

@@ -283,7 +283,7 @@ class SlowLookups:
     def __init__(self, ground: Ground, log: Log, *ids: str) -> None:
         self._look, self._ids = ground.partition.last_number, ids
         self.asked, self.go = list[str](), threading.Event()
-        log.last_number = self._last_number
+        log.last_number, log.near = self._last_number, lambda end: False
 
     def _last_number(self, id: str, end: int) -> int:
         found = self._look(id, end)

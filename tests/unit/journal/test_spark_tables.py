@@ -238,7 +238,8 @@ def test_a_journal_of_a_topic_that_grew_is_read_in_each_of_its_places(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     counts = (2, 4)
-    id = next(name for name in map(str, range(100)) if len(places_of(name.encode(), counts)) == 2)
+    moved = [name for name in map(str, range(300)) if len(places_of(name.encode(), counts)) == 2]
+    id, only, before = [name for name in moved if places_of(name.encode(), counts) == places_of(moved[0].encode(), counts)][:3]
     old, new = places_of(id.encode(), counts)
     with EmbeddedLog(tmp_path / "data", clock=ManualClock()) as log:
         generation = log.create_topic(TOPIC, partitions=4, part="journal").generation
@@ -261,6 +262,25 @@ def test_a_journal_of_a_topic_that_grew_is_read_in_each_of_its_places(
         assert read() == [2, 3, 4]
         assert read(fromSeqNr="3", toSeqNr="3") == [3]
         assert read(view="heads") == [4]
+        log.append(TOPIC, new, [append(only, 7, "7"), append("other", 1, "1")], part="journal")
+        log.append(TOPIC, old, [append(before, 8, "8")], part="journal")
+
+        def read_all(**options: str) -> list[tuple[str, int]]:
+            table = journal_table("bank", options)
+            assert isinstance(table, JournalEvents | JournalHeads)
+            parts = [msgspec.structs.replace(part, counts=counts) for part in table.plan(log, 500_000)]
+            return sorted(
+                (row["id"], row["seq_nr"])
+                for part in parts
+                for columns in table.rows(log, part, table.schema.names)
+                for row in _dicts(columns)
+            )
+
+        more = sorted([("other", 1), (before, 8), (only, 7)])
+        assert read_all() == sorted([*more, (id, 2), (id, 3), (id, 4)])
+        assert read_all(view="heads") == sorted([*more, (id, 4)])
+        log.append(TOPIC, new, [write_record(id, Purge())], part="journal")
+        assert read_all() == read_all(view="heads") == more
 
 
 def test_a_log_that_begins_behind_the_copy_is_told(ground: Ground) -> None:
