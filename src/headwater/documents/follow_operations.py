@@ -100,7 +100,7 @@ TRANSACTION = Operation(
     request=follow_requests.FindTransaction,
     answer=answers.HyperStorageTransaction,
     role=Role.READER,
-    says="How far a write is: accepted, applied, indexed, published. With Prefer: wait the answer waits until it is published.",
+    says="How far a write is: accepted, or published, once the store and its indexes have it. With Prefer: wait the answer waits for that.",
     errors=(*_READS, NotFound),
 )
 STATUS = Operation(
