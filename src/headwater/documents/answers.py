@@ -16,9 +16,9 @@ CONTENT = "/hyper-storage/content"
 TRANSACTIONS = "/hyper-storage/transactions"
 _PLAIN = "/~:@!$&'()*+,;="
 TransactionState = Literal["accepted", "applied", "indexed", "published"]
-"""accepted: it is durable in the log, where its event can be read. What comes behind that comes in one step, which has three names: the store
-has it (applied), so have its indexes (indexed), and nothing more is to be done for it (published). The answer to a write says accepted or
-applied, a transaction accepted or published."""
+"""accepted: it is durable in the log, where its event can be read. The rest comes in one step, which has three names: the store has it
+(applied), so have its indexes (indexed), and nothing more is to be done for it (published). The answer to a write says accepted or applied,
+a transaction accepted or published."""
 ChangeName = Literal[
     "feed:put", "feed:patch", "feed:delete", "snapshot:put", "snapshot:delete", "snapshot:end", "enter", "change", "leave", "reset"
 ]
