@@ -73,7 +73,7 @@ def by_index(server: SpawnedServer, index: str) -> list[dict[str, Any]]:
         cursor = httpx2.URL(answer.links["next"]["url"]).params["cursor"]
 
 
-@pytest.mark.parametrize("materialize", [False, True], ids=["plain", "materialized"])
+@pytest.mark.parametrize("materialize", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["plain", "materialized"])
 def test_a_build_that_a_kill_has_interrupted_is_ended(
     server: SpawnedServer, tmp_path: Path, forked_program: ForkedProgram, materialize: bool
 ) -> None:
