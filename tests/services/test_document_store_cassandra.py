@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from headwater.core.clock import SystemClock
 from headwater.core.settings import CassandraSettings
 from headwater.core.units import Duration
 from headwater.documents.cassandra import CassandraDocumentStores
 from headwater.documents.overlaid_view import OverlaidView
+from headwater.documents.query import CollectionQuery, run_query
+from headwater.documents.query_budget import QueryLimits
 from headwater.documents.sqlite import SqliteDocumentStores
 from headwater.documents.store import DocumentStore
 from headwater.store.cassandra.keyspace import Keyspace
@@ -95,8 +98,8 @@ def history() -> RecordedDocuments:
     found.delete("b")
     found.put("d~", "1", p=7)
     found.put("d~", "1", p=8)
-    found.set_index("d~", definition(1, "p"))
-    found.set_index("d~", definition(1, "p", state="ready"))
+    found.set_index("d~", definition(1, "p", materialize=True))
+    found.set_index("d~", definition(1, "p", state="ready", materialize=True))
     found.put("d~", "1", p=9)
     found.delete("c~")
     found.put("c~", "2", p=5)
@@ -264,3 +267,26 @@ def test_a_cleared_store_leaves_no_rows(stores: CassandraDocumentStores, keyspac
     assert fold_of(keyspace, number) != before
     for table in ("document", "content", "index_def", "index_content", "change", "expiry", "ended_life"):
         assert keyspace.run(f"select * from {table} where fold = ? allow filtering", (before,)) == [], table
+
+
+def test_rows_of_before_copies_were_kept_are_served_from_the_collection(
+    stores: CassandraDocumentStores, keyspace: Keyspace, numbers: Iterator[int]
+) -> None:
+    found = RecordedDocuments()
+    found.set_index("c~", definition(1, "p", state="ready", materialize=True))
+    for number in range(4):
+        found.put("c~", str(number), id=str(number), p=-number)
+    store = stores.partition(next(numbers), "g")
+    found.apply_to(store)
+    query, limits = CollectionQuery(sort="p"), QueryLimits()
+    with store.view() as view:
+        page = run_query(view, "c~", query, clock=SystemClock(), limits=limits)
+    assert page.explanation.bodies == "index"
+    for fold, uri, number, life, key in keyspace.run("select fold, uri, number, life, key from index_content"):
+        if fold == fold_of(keyspace, store.partition) and uri == "c~":
+            place = (fold, uri, number, life, key)
+            keyspace.run("delete body from index_content where fold = ? and uri = ? and number = ? and life = ? and key = ?", place)
+    with store.view() as view:
+        older = run_query(view, "c~", query, clock=SystemClock(), limits=limits)
+    assert older.explanation.bodies == "collection"
+    assert [(row.item, row.body) for row in older.rows] == [(row.item, row.body) for row in page.rows]

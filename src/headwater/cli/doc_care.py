@@ -25,7 +25,7 @@ def transactions(
     ] = None,
     state: Annotated[
         Literal["accepted", "applied", "indexed", "published"] | None,
-        typer.Option("--state", help="accepted: only those that the store lacks; another: only those that it has."),
+        typer.Option("--state", help="accepted: only those that the store lacks; another: only those of the newest that it has."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="The most to show.")] = 100,
 ) -> None:

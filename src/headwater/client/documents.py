@@ -106,8 +106,9 @@ class Documents:
     async def transactions(
         self, path: str | None = None, *, state: TransactionState | None = None, limit: int = 100
     ) -> Sequence[HyperStorageTransaction]:
-        """Transactions, the newest first: of one document or collection, or of all. `state`: "accepted" are those that the store lacks; the
-        others are those that it has, with their indexes, and whose events can be read."""
+        """Transactions, the newest first: of one document or collection, or of all. `state`: "accepted" are those that the store lacks, the
+        oldest first where no path is given; "applied", "indexed" and "published", which are the same, are those that it has with their
+        indexes, among the newest. A transaction itself says accepted or published."""
         return (await self._backend.ask(follow_ask.TRANSACTIONS_LIST, follow.ListTransactions(path=path, state=state, limit=limit))).items
 
     async def transaction(self, transaction: str, *, wait: int = 0) -> HyperStorageTransaction:

@@ -16,8 +16,9 @@ CONTENT = "/hyper-storage/content"
 TRANSACTIONS = "/hyper-storage/transactions"
 _PLAIN = "/~:@!$&'()*+,;="
 TransactionState = Literal["accepted", "applied", "indexed", "published"]
-"""accepted: it is durable in the log, and its event can be read there; applied: the store has it; indexed: so have its indexes; published:
-followers can have it."""
+"""accepted: it is durable in the log, where its event can be read. The rest comes in one step, which has three names: the store has it
+(applied), so have its indexes (indexed), and nothing more is to be done for it (published). The answer to a write says accepted or applied,
+a transaction accepted or published."""
 ChangeName = Literal[
     "feed:put", "feed:patch", "feed:delete", "snapshot:put", "snapshot:delete", "snapshot:end", "enter", "change", "leave", "reset"
 ]
@@ -146,7 +147,7 @@ class HyperStorageIndex(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class HyperStorageTransaction(msgspec.Struct, frozen=True, kw_only=True, rename={"transaction": "transactionId"}):
-    """How far a write is."""
+    """How far a write is. `state`: accepted, where the log alone has it, or published, where the store and its indexes have it, too."""
 
     transaction: str
     path: str

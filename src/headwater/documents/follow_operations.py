@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from headwater.core.document_errors import BadFilter, BadPath, DocumentNotFound, NotMatched, UnfitBody
+from headwater.core.document_errors import BadFilter, BadPath, DocumentNotFound, NotMatched, QueryLimited, UnfitBody
 from headwater.core.errors import (
     Busy,
     Damaged,
@@ -41,7 +41,7 @@ FEED_LINES = Operation(
     "all that come.",
     statuses={200: "A change a line; the last one's `position` is the next `after`."},
     media=LINES,
-    errors=(*_READS, BadFilter),
+    errors=(*_READS, BadFilter, QueryLimited),
 )
 FEED = Operation(
     part="documents",
@@ -55,7 +55,7 @@ FEED = Operation(
     says="The changes of a document, a collection, an item or everything below a path: those behind a position, and then those that come.",
     media="text/event-stream",
     events=get_args(answers.ChangeName),
-    errors=(*_READS, BadFilter),
+    errors=(*_READS, BadFilter, QueryLimited),
 )
 HISTORY = Operation(
     part="documents",
@@ -101,7 +101,7 @@ TRANSACTION = Operation(
     request=follow_requests.FindTransaction,
     answer=answers.HyperStorageTransaction,
     role=Role.READER,
-    says="How far a write is: accepted, applied, indexed, published. With Prefer: wait the answer waits until it is published.",
+    says="How far a write is: accepted, or published, once the store and its indexes have it. With Prefer: wait the answer waits for that.",
     errors=(*_READS, NotFound),
 )
 STATUS = Operation(

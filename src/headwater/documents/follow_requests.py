@@ -78,9 +78,13 @@ class ListTransactions(Request, frozen=True, kw_only=True):
     """Which transactions."""
 
     path: Annotated[str | None, placed("query", "Only those of this document or collection.")] = None
-    state: Annotated[TransactionState | None, described("accepted: only those that the store lacks; another: only those that it has.")] = (
-        None
-    )
+    state: Annotated[
+        TransactionState | None,
+        described(
+            "accepted: only those that the store lacks, the oldest first where no path is given; applied, indexed or published, which are "
+            "the same: only those that it has, among the newest."
+        ),
+    ] = None
     limit: Annotated[int, described("The most to answer with, the newest first.", least=1, most=1000)] = 100
 
     def check(self) -> None:

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from headwater.client.documents_performer import DocumentsPerformer
 from headwater.core.document_errors import BadPath
 from headwater.core.errors import BadInput, BadMethod, BadType, Forbidden
-from headwater.documents.answers import CONTENT, StoredContent, show_written
+from headwater.documents.answers import CONTENT, HyperStorageTransaction, StoredContent, TransactionListing, show_written
 from headwater.documents.bodies import patch_kind, read_batch, read_new
 from headwater.documents.etag import etag
-from headwater.documents.follow_operations import FEED_LINES
+from headwater.documents.follow_operations import FEED_LINES, TRANSACTION, TRANSACTIONS_LIST
 from headwater.documents.follow_requests import PollContent
 from headwater.documents.index_operations import INDEX_POST, INDEX_PUT, VIEW_PUT
 from headwater.documents.index_requests import HyperStorageIndexNew, HyperStorageIndexPost, HyperStorageIndexPut, PutView, ViewNew
@@ -179,6 +179,25 @@ class DocumentHandlers:
         return self._handlers.answered(SCHEMA_PUT, call, await self._handlers.backend.perform(SCHEMA_PUT, asked, who=call.who))
 
     # -- changes ----------------------------------------------------------------------------------------------
+
+    async def transactions(self, call: Call) -> ASGIApp:
+        """Those of a collection may be of items that the token may not read."""
+        found = await self._handlers.backend.perform(TRANSACTIONS_LIST, await call.request(), who=call.who)
+        assert isinstance(found, TransactionListing)
+        rules = call.caller.rules
+        if rules is not None:
+            found = TransactionListing([one for one in found.items if rules.allow("read", one.path)])
+        return self._handlers.answered(TRANSACTIONS_LIST, call, found)
+
+    async def transaction(self, call: Call) -> ASGIApp:
+        found = await self._handlers.backend.perform(TRANSACTION, await call.request(), who=call.who)
+        assert isinstance(found, HyperStorageTransaction)
+        if call.caller.rules is not None and not call.caller.rules.allow("read", found.path):
+            raise Forbidden(
+                "The token may not read what this transaction has written.",
+                hint="Ask whoever runs the server for a token with read= and its path.",
+            )
+        return self._handlers.answered(TRANSACTION, call, found)
 
     async def feed(self, call: Call) -> ASGIApp:
         request: PollContent = await call.request()

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headwater.core.errors import Forbidden
-from headwater.documents.follow_operations import FEED, FEED_LINES
+from headwater.documents.follow_operations import FEED, FEED_LINES, TRANSACTION, TRANSACTIONS_LIST
 from headwater.documents.index_operations import VIEWS
 from headwater.documents.operations import BATCH, CONTENT_EXPORT, CONTENT_LIST, DOCUMENTS
 from headwater.wire.operation import Operation
@@ -22,6 +22,7 @@ ACTIONS: Final[tuple[PathAction, ...]] = ("read", "write", "follow")
 ADDRESSES: Final = (b"hyper-storage",)
 """What a token with rules reaches, where it has no prefixes of its own."""
 _FOLLOWING: Final = frozenset((FEED, FEED_LINES))
+_CHECKED_LATER: Final = frozenset((BATCH, TRANSACTION))
 _WHOLE: Final = frozenset(VIEWS)  # a view shows what other paths hold
 
 
@@ -48,13 +49,14 @@ class PathRules(msgspec.Struct, frozen=True):
 
 
 def check_rules(rules: PathRules | None, operation: Operation[Any, Any], variables: Mapping[str, str], query: Mapping[str, Any]) -> None:
-    """See that a request keeps to the rules of its token. The lines of a batch are checked when they are read. Errors: `Forbidden`."""
-    if rules is None or operation.part != DOCUMENTS.name or operation is BATCH:
+    """See that a request keeps to the rules of its token. The lines of a batch are checked when they are read, and transactions when they
+    are found: their ids tell no path. Errors: `Forbidden`."""
+    if rules is None or operation.part != DOCUMENTS.name or operation in _CHECKED_LATER:
         return
     if operation in (CONTENT_LIST, CONTENT_EXPORT):
         rules.check("read", f"{query['prefix']}\0")  # `shop` lists shopping, too, and only `shop/` what is below shop
         return
-    path = None if operation in _WHOLE else variables.get("path")
+    path = query["path"] if operation is TRANSACTIONS_LIST else None if operation in _WHOLE else variables.get("path")
     if path is None:
         raise Forbidden("The token may not ask of all documents.", hint="Ask whoever runs the server for a token without rules.")
     if operation.path.startswith(("/hyper-storage/indexes/", "/hyper-storage/schemas/")):  # where the ~ may be left out

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import string
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from headwater.core.document_errors import BadPath
 from headwater.documents.path import MOST_BYTES, ResourcePath, logical_partition, parse_path, partition_of
 
 ALLOWED = "ABCXYZabcxyz019-._~:[]@!$&'()*+,;="
+ALLOWED_ALL = string.ascii_letters + string.digits + "-._~:[]@!$&'()*+,;=/"
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,46 @@ def test_the_partition_is_that_of_the_seed() -> None:
     assert logical_partition("abc/123") == 587
     assert partition_of("abc/123", 8) == 587 % 8
     assert partition_of("abc/123", 1) == 0
+
+
+def random_path(generator: Random) -> str:
+    """A text that is often nearly a path."""
+    fit, unfit = (
+        ("a", "b1", "~", "/x", "/x~", "/1", "/", "'("),
+        ("//", "/..", "/.", " ", "%2F", "?", "#", "\0", "\n", "ä", "\ud800", "{*}", '"'),
+    )
+    text = "".join(generator.choice(fit if generator.random() < 0.95 else unfit) for _ in range(generator.randrange(12)))
+    return text * 700 if generator.random() < 0.01 else text
+
+
+def check_paths(seed: int, count: int) -> None:
+    """Every text is refused, or is a path whose parts make it again."""
+    generator = Random(seed)
+    taken = 0
+    for _ in range(count):
+        text = random_path(generator)
+        try:
+            path = parse_path(text)
+        except BadPath:
+            continue
+        taken += 1
+        assert path.text == text
+        assert set(text) <= set(ALLOWED_ALL), text
+        assert parse_path(path.uri) == ResourcePath(path.uri), text
+        assert bool(path.item) == (len(parts := text.split("/")) > 1 and parts[-2].endswith("~")), text
+        assert path.is_collection == (not path.item and text.endswith("~")), text
+        assert 0 <= logical_partition(path.uri) < 1024
+    assert taken > count // 5
+
+
+def test_random_texts_are_paths_or_refused() -> None:
+    check_paths(1, 2000)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_a_million_random_texts_are_paths_or_refused(seed: int) -> None:
+    check_paths(seed, 110_000)
 
 
 @given(st.text(max_size=40) | st.text(alphabet=ALLOWED + "/~", max_size=40))

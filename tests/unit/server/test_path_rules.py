@@ -21,7 +21,7 @@ from headwater.testing.app import app_over
 from headwater.wire.operation import Role
 
 pytestmark = pytest.mark.anyio
-PAGE, TILL, ALL = "p" * 32, "t" * 32, "a" * 32
+PAGE, TILL, ALL, ONE = "p" * 32, "t" * 32, "a" * 32, "o" * 32
 CONTENT, FEED = "/hyper-storage/content", "/hyper-storage/feed"
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -35,6 +35,7 @@ def tokens(folder: Path) -> Path:
     file.write_text(
         f"operator {ALL}\n"
         f"reader {PAGE} name=page read=shop/catalogue~ follow=shop/catalogue~\n"
+        f"reader {ONE} name=one read=shop/catalogue~/hat\n"
         f"operator {TILL} name=till read=shop/ write=shop/orders~ write=shop/settings\n"
     )
     file.chmod(0o600)
@@ -90,7 +91,13 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
         ("PUT", "/hyper-storage/views/mine~", 403, 403),
         ("GET", "/hyper-storage/views", 403, 403),
         ("GET", "/hyper-storage/transactions", 403, 403),
-        ("GET", "/hyper-storage/transactions?path=shop/catalogue~", 403, 403),
+        ("GET", "/hyper-storage/transactions?path=shop/catalogue~", 200, 200),
+        ("GET", "/hyper-storage/transactions?path=shop/catalogue~/hat", 200, 200),
+        ("GET", "/hyper-storage/transactions?path=bank/alice", 403, 403),
+        ("GET", "/hyper-storage/transactions?path=shop/..", 403, 400),
+        ("GET", "/hyper-storage/transactions/0-0-9", 404, 404),
+        ("GET", "/hyper-storage/export", 403, 403),
+        ("GET", "/hyper-storage/export?prefix=shop/", 403, 200),
         ("GET", "/hyper-storage/status", 403, 403),
         ("POST", "/hyper-storage/verify", 403, 403),
         ("GET", "/log", 403, 403),
@@ -111,6 +118,22 @@ async def test_a_batch_needs_every_path_that_it_writes(http: httpx2.AsyncClient)
     assert (await http.post("/hyper-storage/batch", content=order + hat, headers=by(TILL, **LINES))).status_code == 403
     assert (await http.post("/hyper-storage/batch", content=order, headers=by(PAGE, **LINES))).status_code == 403
     assert (await http.get(f"{CONTENT}/shop/catalogue~/hat", headers=by(ALL))).json()["of"] == "shop/catalogue~/hat"
+
+
+async def test_the_transactions_of_what_may_be_read(http: httpx2.AsyncClient, tmp_path: Path) -> None:
+    """A write's answer names its transaction, which whoever may read the path may follow."""
+    written = await http.put(f"{CONTENT}/shop/orders~/9", json={}, headers=by(TILL))
+    link = written.json()["_links"]["self"]["href"]
+    assert (await http.get(link, headers=by(TILL))).json()["path"] == "shop/orders~/9"
+    refused = await http.get(link, headers=by(PAGE))
+    assert (refused.status_code, "orders" in refused.text) == (403, False)
+    await http.put(f"{CONTENT}/shop/catalogue~/sock", json={}, headers=by(ALL))
+    for token, path, seen in (
+        (PAGE, "shop/catalogue~", ["shop/catalogue~/sock", "shop/catalogue~/hat"]),
+        (ONE, "shop/catalogue~/hat", ["shop/catalogue~/hat"]),
+    ):
+        found = await http.get("/hyper-storage/transactions", params={"path": path}, headers=by(token))
+        assert [one["path"] for one in found.json()["items"]] == seen
 
 
 async def test_a_ticket_keeps_to_the_rules(http: httpx2.AsyncClient) -> None:
