@@ -26,7 +26,7 @@ from headwater.journal.short_read import add_tail, highest
 from headwater.journal.store import JournalStore, PartitionStore, PartitionView
 from headwater.journal.store_reach import StoreReach
 from headwater.journal.unreadable import at_offset, unreadable
-from headwater.journal.view_block import ViewBlock
+from headwater.journal.view_block import LOG_ALONE, ViewBlock
 from headwater.journal.wire import read_record
 from headwater.log import Log
 from headwater.log.layout import decode_headers
@@ -40,8 +40,6 @@ _SHARE = 2  # of what it lacks, so that a long tail is read within a few lookups
 _FEW = 1000  # records that are quicker to read one by one than to scan for
 AGAIN = 10  # times that a read begins anew because the store or the log has changed under it
 NOTHING_COPIED = Pointer(-1)
-LOG_ALONE: AbstractContextManager[None] = nullcontext()
-"""The view of a store that does not answer, while the log holds everything."""
 _NO_ACTIONS = TailActions()
 
 

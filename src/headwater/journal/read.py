@@ -19,8 +19,9 @@ from headwater.journal.change import EventRow
 from headwater.journal.event import MAX_SEQ_NR
 from headwater.journal.head import Head, read_range, with_rows_up_to
 from headwater.journal.merge import distinct, each_once, merged
-from headwater.journal.partition import AGAIN, LOG_ALONE, Joined, JournalPartition
+from headwater.journal.partition import AGAIN, Joined, JournalPartition
 from headwater.journal.store import PartitionView
+from headwater.journal.view_block import LOG_ALONE
 
 PAGE = 1000
 _FETCHED = 100  # records of the tail that are read at once

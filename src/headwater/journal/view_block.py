@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
 from headwater.core.errors import Differs
 from headwater.journal.store import PartitionView
+
+LOG_ALONE: AbstractContextManager[None] = nullcontext()
+"""The view of a store that does not answer, while the log holds everything."""
 
 
 class ViewBlock(AbstractContextManager[PartitionView | None]):
