@@ -122,7 +122,7 @@ async def test_killed_workers_lose_and_double_nothing_that_was_acknowledged(serv
 @pytest.mark.anyio
 @pytest.mark.soak
 async def test_workers_are_killed_again_and_again(server: SpawnedServer) -> None:
-    await killed(server, 100)
+    await killed(server, 50)
 
 
 async def killed(server: SpawnedServer, times: int) -> None:
