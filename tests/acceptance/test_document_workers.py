@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import httpx2
 import pytest
 from pipeline_home import wait_until
+from tests.revision_history import Call, check_order
 
 from headwater.server.spawned import SpawnedServer
 
@@ -84,7 +87,45 @@ async def test_workers_share_the_partitions_and_every_one_of_them_reads_what_is_
 
 
 @pytest.mark.anyio
+async def test_callers_at_any_worker_see_one_order_of_the_changes_of_a_document(server: SpawnedServer) -> None:
+    """Each request is a connection of its own: any of the three workers takes it."""
+    ticks, calls, random = itertools.count(1), list[Call](), Random(11)
+
+    async def client(first: int) -> None:
+        known = 0
+        for value in range(first, first + 12):
+            began, kind = next(ticks), random.choice(["put", "put", "swap", "get"])
+            async with httpx2.AsyncClient(trust_env=False, timeout=60) as asking:
+                if kind == "get":
+                    answer = await asking.get(f"{server.url}{CONTENT}one")
+                    there = answer.status_code == 200
+                    known, value = (int(answer.headers["hyperbus-revision"]), answer.json()["by"]) if there else (0, 0)
+                else:
+                    headers = {"if-match": f'"{known:x}"'} if kind == "swap" and known else {}
+                    answer = await asking.put(f"{server.url}{CONTENT}one", json={"by": value}, headers=headers)
+                    if answer.status_code == 412:
+                        continue
+                    assert answer.status_code in (200, 201), answer.text
+                    assert not headers or answer.json()["revision"] == known + 1
+                    known = answer.json()["revision"]
+            calls.append(Call(began, next(ticks), known, value, kind != "get"))
+
+    await asyncio.gather(*(client(1000 * lane) for lane in range(1, 9)))
+    check_order(calls, {revision: int(by) for revision, by in followed(server, "one")})
+
+
+@pytest.mark.anyio
 async def test_killed_workers_lose_and_double_nothing_that_was_acknowledged(server: SpawnedServer) -> None:
+    await killed(server, 3)
+
+
+@pytest.mark.anyio
+@pytest.mark.soak
+async def test_workers_are_killed_again_and_again(server: SpawnedServer) -> None:
+    await killed(server, 50)
+
+
+async def killed(server: SpawnedServer, times: int) -> None:
     """Writes with an idempotency key are answered, whichever worker dies but that of their connection; the feed is the history."""
     acknowledged: dict[str, dict[int, str]] = {document: {} for document in DOCUMENTS}
     unknown, goal, reached, over = Counter[str](), 60, asyncio.Event(), asyncio.Event()
@@ -111,7 +152,7 @@ async def test_killed_workers_lose_and_double_nothing_that_was_acknowledged(serv
                 reached.set()
 
     writing = [asyncio.create_task(writer(name)) for name in range(6)]
-    for _ in range(3):
+    for _ in range(times):
         async with asyncio.timeout(120):
             await reached.wait()
         before = workers(server)

@@ -10,15 +10,16 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 import msgspec
 
+import headwater
 from headwater.server.spawned import SpawnedServer
 from headwater.testing.log_ground import PATIENCE
 
-CONTENT, FEED, HISTORY = (f"/hyper-storage/{name}" for name in ("content", "feed", "history"))
+CONTENT, FEED, HISTORY, BATCH = (f"/hyper-storage/{name}" for name in ("content", "feed", "history", "batch"))
 
 
 class Crowd:
@@ -34,7 +35,9 @@ class Crowd:
         self.urls: dict[int, str] = {}
 
     def start(self, number: int) -> str:
-        server = SpawnedServer(self._folder / f"data-{number}", environ=self._environ)
+        """Server 0 is one process, server 1 has two workers."""
+        options = ("--port", "0", *(("--workers", "2") if number == 1 else ()))
+        server = SpawnedServer(self._folder / f"data-{number}", environ=self._environ, options=options)
         server.start()
         self.servers[number], self.urls[number] = server, server.url
         return server.url
@@ -52,12 +55,19 @@ class Crowd:
     def pause(self, number: int) -> None:
         """Let it stand still, until `resume`: the others cannot know whether it is dead."""
         self.urls.pop(number)
-        self.servers[number].signal(signal.SIGSTOP)
+        for pid in self._processes(number):
+            os.kill(pid, signal.SIGSTOP)
 
     def resume(self, number: int) -> None:
         """Let it go on, believing that nothing has happened."""
-        self.servers[number].signal(signal.SIGCONT)
+        for pid in self._processes(number):
+            os.kill(pid, signal.SIGCONT)
         self.urls[number] = self.servers[number].url
+
+    def _processes(self, number: int) -> list[int]:
+        """The server, then its workers."""
+        pid = self.servers[number].pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
 
     def close(self) -> None:
         for server in self.servers.values():
@@ -69,15 +79,24 @@ class Crowd:
         return [one["partition"] for one in status["partitions"] if one["state"] == "Active"]
 
 
-class CrowdWriter(threading.Thread):
-    """Writes numbers to one path, to either server, each until it is acknowledged, under a key of its own."""
+class Answer(NamedTuple):
+    """What became of a write. `body`: a transaction, or a problem."""
 
-    def __init__(self, crowd: Crowd, path: str, random: int) -> None:
+    status: int
+    body: dict[str, Any]
+    hopped: bool = False
+
+
+class CrowdWriter(threading.Thread):
+    """Writes numbers to one path, to either server, each until it is acknowledged, under a key of its own. What it reads next, at whichever
+    server, is no older. `batches`: it writes by batches of one line."""
+
+    def __init__(self, crowd: Crowd, path: str, random: int, *, batches: bool = False) -> None:
         super().__init__(name=f"writer-{path}", daemon=True)
-        self._crowd, self.path, self._first = crowd, path, random
+        self._crowd, self.path, self._first, self._batches = crowd, path, random, batches
         self.acknowledged: list[tuple[int, str]] = []
         """Revision and text of each."""
-        self.hops = self.waits = 0
+        self.hops = self.waits = self.reads = self._seen = 0
         self.refused: list[str] = []
         self.stopping = threading.Event()
 
@@ -95,25 +114,47 @@ class CrowdWriter(threading.Thread):
             if not urls or self.stopping.is_set():
                 return
             answer = self._asked(client, urls[(number + attempt) % len(urls)], text, key)
-            if answer is not None and answer.status_code == 421:
-                owner = answer.json().get("address", "")
+            if answer is not None and answer.status == 421:
+                owner = answer.body.get("address", "")
                 if owner:  # which the server could not reach, or which has lost it meanwhile
                     answer = self._asked(client, owner, text, key)
-            if answer is not None and "headwater-owner" in answer.headers:
+            if answer is not None and answer.hopped:
                 self.hops += 1
-            if answer is not None and answer.status_code in (200, 201):
-                self.acknowledged.append((answer.json()["revision"], text))
+            if answer is not None and answer.status in (200, 201):
+                self.acknowledged.append((answer.body["revision"], text))
+                self._read(client, urls[(number + attempt + 1) % len(urls)])
                 return
-            if answer is not None and answer.status_code not in (421, 503):
-                self.refused.append(f"{answer.status_code} {answer.text}")
+            if answer is not None and answer.status not in (421, 503):
+                self.refused.append(f"{answer.status} {answer.body}")
             self.waits += 1
             self.stopping.wait(0.1)
 
-    def _asked(self, client: httpx2.Client, url: str, text: str, key: str) -> httpx2.Response | None:
+    def _asked(self, client: httpx2.Client, url: str, text: str, key: str) -> Answer | None:
         try:
-            return client.put(f"{url}{CONTENT}/{self.path}", json={"text": text}, headers={"Idempotency-Key": key})
+            if not self._batches:
+                answer = client.put(f"{url}{CONTENT}/{self.path}", json={"text": text}, headers={"Idempotency-Key": key})
+                return Answer(answer.status_code, answer.json(), "headwater-owner" in answer.headers)
+            line = {"method": "put", "path": self.path, "body": {"text": text}, "idempotencyKey": key}
+            answer = client.post(f"{url}{BATCH}", content=msgspec.json.encode(line), headers={"Content-Type": "application/x-ndjson"})
+            body = answer.json()
+            return Answer(body.get("status", 200), body)
         except httpx2.TransportError:  # it has died; what became of the write, its key tells
             return None
+
+    def _read(self, client: httpx2.Client, url: str) -> None:
+        """Whatever server is asked, it has what was acknowledged, and never less than at the last read."""
+        try:
+            answer = client.get(f"{url}{CONTENT}/{self.path}")
+        except httpx2.TransportError:
+            return
+        if answer.status_code == 200:
+            found, least = int(answer.headers["hyperbus-revision"]), max(self._seen, self.acknowledged[-1][0])
+            if found < least:
+                self.refused.append(f"{url} has revision {found} of {self.path}, and {least} was acknowledged or read")
+            self._seen = max(found, least)
+            self.reads += 1
+        elif answer.status_code != 503:
+            self.refused.append(f"a read: {answer.status_code} {answer.text}")
 
 
 class CrowdFollower(threading.Thread):
@@ -198,6 +239,10 @@ def check(urls: Sequence[str], writers: Sequence[CrowdWriter], followers: Sequen
         assert sorted(writer.acknowledged) == mine, f"{writer.path}: acknowledged and not there"
         assert len({text for _, text in texts}) == len(texts), f"{writer.path}: done twice"
     verify(urls[0])
+    with headwater.open_blocking(urls[-1]) as hw:
+        rebuilt = hw.documents.rebuild(why="a test")
+        assert (rebuilt.partitions, rebuilt.elsewhere) == (len(hw.documents.status().partitions), [])
+    verify(urls[-1])
     for follower in followers:
         told = [(one["revision"], one["method"], one.get("body")) for one in follower.changes]
         assert told == [(one["revision"], one["method"], one.get("body")) for one in histories[follower.path]], follower.path

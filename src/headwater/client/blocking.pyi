@@ -783,7 +783,8 @@ class BlockingDocuments:
         """How far a write is. `wait`: seconds to wait until it is published. Errors: `NotFound`."""
 
     def status(self) -> DocumentsStatus:
-        """The partitions of documents: who owns them, how far the store is, what waits."""
+        """The partitions of documents: who owns them, how far the store is, what waits. Those of other servers as these see them; their
+        state is `Unknown` where they cannot be asked."""
 
     def trail(self, path: str, *, limit: int = 100) -> DocumentTrail:
         """A document on its way: its newest records in the log, and what the store has of it."""

@@ -39,21 +39,22 @@ class DocumentBatches:
         outcomes: list[_Outcome] = []
         begun: list[asyncio.Future[_Outcome]] = []
         refused: dict[int, NotOwner] = {}  # partitions that another process owns: nothing of them is tried again
-        places = [_place(documents, line) for line in lines]
+        places: list[int | None] = []
 
         async def end() -> None:
             ended = await asyncio.gather(*begun)
-            for number, outcome in zip(places[len(outcomes) :], ended, strict=False):
+            for number, outcome in zip(places[len(outcomes) :], ended, strict=False):  # the line behind them has a place, too
                 if isinstance(outcome, NotOwner) and number is not None:
                     refused.setdefault(number, outcome)
             outcomes.extend(ended)
             begun.clear()
 
-        for at, line in enumerate(lines):
-            number = places[at] = _place(documents, line)  # the first write of all makes the partitions
+        for line in lines:
+            number = _place(documents, line)
+            places.append(number)
             # A write of a partition that this process has not taken, or of a large body, waits for a thread before it is queued: what
             # follows it must not overtake it.
-            alone = len(line.content) >= _LARGE or not _is_taken(documents, line, number)
+            alone = number not in refused and (len(line.content) >= _LARGE or not _is_taken(documents, number))
             if alone or len(begun) >= _AT_ONCE:
                 await end()
             elsewhere = None if number is None else refused.get(number)
@@ -95,7 +96,7 @@ def _place(documents: OpenDocuments, line: BatchLine) -> int | None:
     return documents.partition_of(uri) if documents.partitions else None
 
 
-def _is_taken(documents: OpenDocuments, line: BatchLine, number: int | None) -> bool:
+def _is_taken(documents: OpenDocuments, number: int | None) -> bool:
     if number is None:
         return bool(documents.partitions)  # a wrong path is refused at once
     return documents.other(number) is not None or documents.opened(number) is not None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from headwater.client.document_changes import shown_transaction
+from headwater.cluster import PartitionOwner
 from headwater.core.errors import NotOwner, Unavailable, UnknownPartition
 from headwater.documents import care_answers, follow_requests
 from headwater.documents.open_documents import TOPIC, OpenDocuments
@@ -23,7 +24,9 @@ from headwater.wire.progress import report
 class DocumentCare:
     """Looks after the documents that `opened` gives. `store_engine`: sqlite or cassandra. `owner`: says who owns a partition. Blocking."""
 
-    def __init__(self, opened: Callable[[], Awaitable[OpenDocuments]], store_engine: str, owner: Callable[[int], str]) -> None:
+    def __init__(
+        self, opened: Callable[[], Awaitable[OpenDocuments]], store_engine: str, owner: Callable[[int], PartitionOwner | None]
+    ) -> None:
         self._opened, self._store_engine, self._owner = opened, store_engine, owner
 
     async def status(self, request: follow_requests.ListDocumentPartitions) -> care_answers.DocumentsStatus:
@@ -39,7 +42,8 @@ class DocumentCare:
                 applied=one.applied,
                 lag=max(0, one.end - one.applied),
                 waiting=one.queued + one.stashed,
-                owner=owner,
+                owner="" if owner is None else str(owner),
+                address="" if owner is None else owner.address,
                 error=one.error,
             )
             for one, owner in zip(found, owners, strict=True)

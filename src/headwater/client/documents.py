@@ -9,6 +9,7 @@ from headwater.client.backend import Backend
 from headwater.client.collection_views import CollectionViews
 from headwater.client.document_rebuild import rebuilt_everywhere
 from headwater.client.document_resource import Resource, feed_request, followed
+from headwater.client.document_status import status_everywhere
 from headwater.client.document_value import BatchWrite, DocumentChange, batch_line, decoded
 from headwater.client.index_templates import IndexTemplates
 from headwater.core.errors import BadInput, HeadwaterError, Timeout
@@ -117,8 +118,9 @@ class Documents:
         return await self._backend.ask(follow_ask.TRANSACTION, request)
 
     async def status(self) -> DocumentsStatus:
-        """The partitions of documents: who owns them, how far the store is, what waits."""
-        return await self._backend.ask(follow_ask.STATUS, follow.ListDocumentPartitions())
+        """The partitions of documents: who owns them, how far the store is, what waits. Those of other servers as these see them; their
+        state is `Unknown` where they cannot be asked."""
+        return await status_everywhere(self._backend)
 
     async def trail(self, path: str, *, limit: int = 100) -> DocumentTrail:
         """A document on its way: its newest records in the log, and what the store has of it."""

@@ -23,7 +23,7 @@ from headwater.client.document_templates import DocumentTemplates
 from headwater.client.document_viewing import DocumentViewing
 from headwater.client.document_workers import DocumentWorkers
 from headwater.client.local import LocalLog
-from headwater.cluster import OwnedPartition, Ownership
+from headwater.cluster import OwnedPartition, Ownership, PartitionOwner
 from headwater.core.clock import Clock, SystemClock
 from headwater.core.errors import Closed, HeadwaterError
 from headwater.core.ids import Ids, random_id
@@ -235,16 +235,15 @@ class DocumentsPerformer:
                     self._owners = KafkaOwnership(log, address=self._address, passing=self._passing, clock=self.clock)
             return self._owners
 
-    def _owner_of(self, number: int) -> str:
-        """Who owns a partition; empty where nobody does, or where only the brokers know. Blocking."""
+    def _owner_of(self, number: int) -> PartitionOwner | None:
+        """Who owns a partition; None where nobody does, or where it cannot be found out. Blocking."""
         documents = self._documents
-        if documents is None or (self._owners is None and documents.log.engine != "embedded"):
-            return ""
+        if documents is None:
+            return None
         try:
-            owner = self._ownership(documents.log).owner(documents.topic_name, number)
+            return self._ownership(documents.log).owner(documents.topic_name, number)
         except (HeadwaterError, OSError):  # such as in a directory of another user, where a look cannot lock
-            return ""
-        return "" if owner is None else str(owner)
+            return None
 
     def forget_owner(self, address: str) -> None:
         """As `Ownership.forget_owner`."""

@@ -16,14 +16,15 @@ class DocumentPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     state: Annotated[
         Literal["Unknown", "Passive", "Activating", "Active", "Deactivating"],
-        described("Passive: it is owned by another process, or by nobody; Active: by this one."),
+        described("As the server that is asked sees it: Active: it owns it; Passive: another process does, or nobody."),
     ]
     end: int
     applied: int
     lag: int
     waiting: int = 0
     owner: Annotated[str, described("The process that owns it; empty where nobody does, or where only the brokers know.")] = ""
-    error: Annotated[str, described("Why its store does not fit its log; empty where it does.")] = ""
+    address: Annotated[str, described("Where that process serves; its own status has the state there.")] = ""
+    error: Annotated[str, described("Why its store does not fit its log, or why its owner cannot be asked; empty where both is well.")] = ""
 
 
 class DocumentsStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,7 @@ class _Child:
     words: bytes = b""
     ready: bool = False
     heard: float = 0.0  # when it last gave a sign of life, since it is ready
+    silent: bool = False  # it has closed the pipe, and ends: waiting for more would return at once, again and again
 
     def hear(self, now: float) -> None:
         with suppress(BlockingIOError):
@@ -62,6 +63,7 @@ class _Child:
                 if not self.ready:
                     self.words += words
                     self.ready = self.words.startswith(_READY)
+            self.silent = True
 
 
 class Supervisor:
@@ -139,7 +141,7 @@ class Supervisor:
             times += [child.heard + self._patience for child in self._children.values() if child.ready]
         timeout = max(0.0, min(times) - began) if times else None
         poll = select.poll()
-        for fd in (signals.fileno(), *(child.said for child in self._children.values())):
+        for fd in (signals.fileno(), *(child.said for child in self._children.values() if not child.silent)):
             poll.register(fd, select.POLLIN)
         poll.poll(None if timeout is None else timeout * 1000 + 1)
         now = self._clock.monotonic()

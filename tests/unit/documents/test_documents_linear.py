@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import msgspec
 import pytest
+from tests.revision_history import Call, check_order
 from tests.unit.documents.ground import documents_in, put
 
 from headwater.core.document_errors import NotMatched
@@ -18,16 +18,6 @@ from headwater.documents.path import parse_path
 from headwater.documents.settings import DocumentSettings
 
 pytestmark = pytest.mark.anyio
-
-
-class Call(NamedTuple):
-    """A call that has ended: when it began and ended, and the revision that it made or saw. `value`: 0 for nothing."""
-
-    began: int
-    ended: int
-    revision: int
-    value: int
-    wrote: bool
 
 
 class Clients:
@@ -71,11 +61,4 @@ async def test_every_history_has_one_order(tmp_path: Path, seed: int) -> None:
         await asyncio.gather(*(clients.run(1000 * lane) for lane in range(1, 13)))
         records = [decode_record(record.value, "") for record in documents.log.read(TOPIC, 0, 0)]
         order = {change.revision: msgspec.json.decode(change.event) for record in records for change in record.changes}
-    assert list(order) == list(range(1, len(order) + 1))
-    writes = [call for call in clients.calls if call.wrote]
-    assert {call.revision: call.value for call in writes} == order
-    for call in clients.calls:
-        assert call.value == order.get(call.revision, 0)
-        for other in clients.calls:
-            if other.ended < call.began:  # real time: what had ended before is seen by what begins after
-                assert other.revision < call.revision if call.wrote else other.revision <= call.revision
+    check_order(clients.calls, order)

@@ -11,9 +11,11 @@ import pytest
 from tests.unit.documents.ground import body_of, documents_in, draft, put
 from tests.until import until
 
+from headwater.client.document_care import DocumentCare
 from headwater.cluster.forward import ForwardClient, ForwardServer
 from headwater.core.clock import SystemClock
 from headwater.core.errors import KeyReused, NotOwner, OutcomeUnknown
+from headwater.documents.follow_requests import ListDocumentPartitions
 from headwater.documents.forwarded_calls import ForwardedCalls
 from headwater.documents.homes import PartitionHomes, RemoteHome
 from headwater.documents.open_documents import OpenDocuments
@@ -149,6 +151,23 @@ async def test_a_home_that_hangs_is_waited_for_no_longer_than_its_calls_may_take
     await other.aclose()
     await asyncio.gather(rebuild, return_exceptions=True)
     await server.aclose(patience=0)
+
+
+async def test_a_worker_that_is_gone_leaves_the_state_of_its_partitions_unknown(tmp_path: Path) -> None:
+    async with documents_in(tmp_path) as documents:
+        await put(documents, "a", 1)
+        gone = RemoteHome(ForwardClient(tmp_path / "none.sock", clock=SystemClock(), patience=0.0))
+        documents.homes = PartitionHomes({1: gone}, lambda partition: partition)
+
+        async def opened() -> OpenDocuments:
+            return documents
+
+        care = DocumentCare(opened, "sqlite", lambda number: None)
+        states = [one.state for one in (await care.status(ListDocumentPartitions())).partitions]
+        assert states[1] == "Unknown"
+        assert states[0] in ("Active", "Passive")
+        await documents.homes.aclose()
+        documents.homes = None
 
 
 def test_what_is_this_workers_own_has_no_other_home() -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.unit.documents.ground import body_of, documents_in, draft, put
+from tests.until import until
 
 from headwater.cluster import Ownership
 from headwater.core.document_errors import CollectionPut, DocumentNotFound, NotMatched
@@ -14,6 +16,7 @@ from headwater.documents.change import decode_record
 from headwater.documents.open_documents import TOPIC, OpenDocuments
 from headwater.documents.path import parse_path
 from headwater.documents.settings import DocumentSettings
+from headwater.log.record import Record
 
 pytestmark = pytest.mark.anyio
 
@@ -159,6 +162,34 @@ async def test_writes_are_stashed_while_a_partition_is_taken(tmp_path: Path) -> 
         assert (await writes[2]).revision == 2
         assert documents.status()[0].state == "Active"
         assert documents.metrics.stashed.value == 3
+
+
+async def test_a_partition_that_is_given_away_finishes_the_writes_that_were_begun(tmp_path: Path) -> None:
+    appending, go_on = threading.Event(), threading.Event()
+    async with documents_in(tmp_path, settings=DocumentSettings(partitions=1)) as documents:
+        await put(documents, "a", 1)
+        partition = documents.opened(0)
+        assert partition is not None
+        append = partition._owned.writer.append
+
+        def slow(records: Sequence[Record]) -> Sequence[int]:
+            appending.set()
+            go_on.wait(60)
+            return append(records)
+
+        partition._owned.writer.append = slow  # type: ignore[method-assign,assignment]
+        begun = asyncio.ensure_future(put(documents, "a", 2))
+        await asyncio.to_thread(appending.wait, 60)
+        released = asyncio.ensure_future(documents.release(0))
+        await until(lambda: documents.status()[0].state != "Active")
+        assert documents.status()[0].state == "Deactivating"
+        assert documents.opened(0) is None
+        assert not begun.done()
+        go_on.set()
+        assert await released
+        assert (await begun).revision == 2
+        assert documents.status()[0].state == "Passive"
+        assert (await put(documents, "a", 3)).revision == 3, "the next write takes it"
 
 
 async def test_a_partition_is_written_by_one_part_of_a_process(tmp_path: Path) -> None:
