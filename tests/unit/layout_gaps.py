@@ -64,8 +64,8 @@ MODULES = {
         key_store_contract log_appending log_claiming log_contract log_fencing log_ground log_guarding log_keeping
         log_keys log_lifetimes log_model log_owning log_reading log_scattered log_topics log_types log_waiting
         queue_after queue_contract queue_ground queue_large_rows queue_model queue_model_after queue_model_cron
-        queue_model_rate queue_model_unique queue_owning queue_program queue_results scripted sockets sqlite_faults store_contract store_ground wal_contract
-        wal_ground wal_history wal_model wal_surviving
+        queue_model_rate queue_model_unique queue_owning queue_program queue_results scripted sockets
+        sqlite_faults store_contract store_ground wal_contract wal_ground wal_history wal_model wal_surviving
     """,
     "wire": """
         json line_owners operation part progress request
