@@ -41,7 +41,7 @@ MODULES = {
         backend blocking claim_waits collection_indexes collection_schema collection_views dead_calls document_care
         document_changes document_indexing document_loops document_reads document_resource document_schemas
         document_templates document_value document_viewing documents_performer http_pool http_protocol index_templates
-        job journal_follow journal_projections journal_topics journals local_backend log_performer merge
+        job journal_follow journal_projections journal_topics journals local_backend log_performer
         projection_runner put_batch queue_claim queue_performer queue_process queue_running remote_backend
         snapshot_performer wal_events wal_performer
     """,

@@ -35,10 +35,12 @@ async def merged(tails: Mapping[int, AsyncIterator[T]]) -> AsyncGenerator[list[t
 async def _next(arrived: asyncio.Queue[T], tasks: Sequence[asyncio.Task[None]]) -> list[T]:
     """One item, or none after a pause. Errors: those of the tails."""
     taking = asyncio.create_task(arrived.get())
-    done, _ = await asyncio.wait([taking, *tasks], timeout=_TURN, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        done, _ = await asyncio.wait([taking, *tasks], timeout=_TURN, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        taking.cancel()  # also where the caller is cancelled: nobody would end it; what arrives meanwhile stays in the queue
     if taking in done:
         return [taking.result()]
-    taking.cancel()  # what arrives meanwhile stays in the queue
     for task in tasks:
         if task in done:
             task.result()
