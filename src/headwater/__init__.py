@@ -86,8 +86,11 @@ if TYPE_CHECKING:
         WrongEngine,
         WrongExpected,
     )
+    from headwater.journal.event import Event
     from headwater.journal.projection import Projection
     from headwater.log.record import Bounds, Compacted, Mode, Record, Topic, TopicSettings
+    from headwater.queue.settings import QueueSettings
+    from headwater.wal.settings import RegionSettings
 
 __all__ = [
     "AlreadyExists",
@@ -112,6 +115,7 @@ __all__ = [
     "DiskFull",
     "DocumentNotFound",
     "Erased",
+    "Event",
     "Fenced",
     "Forbidden",
     "HeadTooLarge",
@@ -134,9 +138,11 @@ __all__ = [
     "QueryCountLimited",
     "QueryLimited",
     "QueryTimeout",
+    "QueueSettings",
     "ReadOnly",
     "Record",
     "RegionNotFound",
+    "RegionSettings",
     "Rejected",
     "SkippedRowsLimited",
     "StaleClaim",
@@ -176,6 +182,9 @@ _MODULES = {
     "open_blocking": "headwater.client.blocking",
     "Projection": "headwater.journal.projection",
     "run_projection": "headwater.client.projection_runner",
+    "Event": "headwater.journal.event",
+    "QueueSettings": "headwater.queue.settings",
+    "RegionSettings": "headwater.wal.settings",
     "Headwater": "headwater.client.door",
     "open": "headwater.client.door",
     **dict.fromkeys(
