@@ -47,7 +47,7 @@ async def _clean(region: Region) -> None:
 
 
 def _round(folder: Path, sizes: Sizes, work: Work | None) -> Sample:
-    """With `work`, writes that were answered while it lasted count; without, as many as a round has."""
+    """With `work`, writes that were answered while it lasted count, and at least the next one; without, as many as a round has."""
 
     async def run() -> Sample:
         taken: list[float] = []
@@ -74,6 +74,8 @@ def _round(folder: Path, sizes: Sizes, work: Work | None) -> Sample:
                     await asyncio.sleep(0.001)
                 taken.clear()
                 await (enough() if work is None else work(region))
+                while not taken:  # the work was shorter than a write, which has waited for it all the same
+                    await asyncio.sleep(0.001)
                 found = sorted(taken)
                 ended.set()
                 await asyncio.gather(*callers)

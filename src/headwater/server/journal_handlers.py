@@ -11,7 +11,7 @@ import msgspec
 from headwater.client.journal_performer import JournalPerformer
 from headwater.core.errors import BadInput, BadType
 from headwater.journal.bodies import BulkLine, draft_of, read_append, read_line
-from headwater.journal.care_operations import BASE, FORKS, VERIFY
+from headwater.journal.care_operations import BASE, FORKS, REBUILD, VERIFY
 from headwater.journal.change import EventRow
 from headwater.journal.operations import APPEND, APPEND_MANY, JOURNAL
 from headwater.journal.requests import AppendEvents, AppendMany, FollowJournals, JournalsRequest, LookAtJournals, ReadEvents
@@ -70,6 +70,9 @@ class JournalHandlers:
 
     async def base(self, call: Call) -> ASGIApp:
         return await self._job(BASE, call)
+
+    async def rebuild(self, call: Call) -> ASGIApp:
+        return await self._job(REBUILD, call)
 
     async def _job(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
         request: JournalsRequest = await call.request()
