@@ -49,8 +49,9 @@ class Handlers:
         answer = await self.backend.perform(operation, await call.request(), who=call.who)
         return self.answered(operation, call, answer)
 
-    async def job(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
-        request, who = await call.request(), call.who
+    async def job(self, operation: Operation[Any, Any], call: Call, *, request: Any = None) -> ASGIApp:
+        """`request`: where it is read already; a body comes only once."""
+        request, who = await call.request() if request is None else request, call.who
         job = self.backend.jobs.start(operation, lambda: self.backend.perform(operation, request, who=who), starter=call.caller)
         return json_answer(job, 202, {"Location": f"/jobs/{job.id}"})
 

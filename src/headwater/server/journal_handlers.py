@@ -78,7 +78,7 @@ class JournalHandlers:
         request: JournalsRequest = await call.request()
         request.check()
         await self._performer.topics_open.find(request.topic)  # an unknown topic is an error answer, not a job that fails
-        return await self._handlers.job(operation, call)
+        return await self._handlers.job(operation, call, request=request)
 
     def append_hot(self, call: HotCall) -> HotAnswer | None:
         """`append` on the hot path, for a topic that is open and a valid body."""
