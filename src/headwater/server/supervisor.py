@@ -140,6 +140,8 @@ class Supervisor:
         elif self._patience:
             times += [child.heard + self._patience for child in self._children.values() if child.ready]
         timeout = max(0.0, min(times) - began) if times else None
+        if timeout is not None:
+            timeout = min(timeout, _BEATS)  # a standstill is seen by the time that a wait takes too long, so waits are short
         poll = select.poll()
         for fd in (signals.fileno(), *(child.said for child in self._children.values() if not child.silent)):
             poll.register(fd, select.POLLIN)
