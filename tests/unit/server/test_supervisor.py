@@ -198,6 +198,30 @@ def test_time_in_which_the_parent_itself_stood_still_is_not_counted(tmp_path: Pa
     assert not caplog.records
 
 
+@pytest.mark.parametrize("beats", [b"", b"..."])
+def test_the_problem_of_a_worker_that_was_ready_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, beats: bytes) -> None:
+    lives, parent = tmp_path / "lives", os.getpid()
+
+    def life(slot: int, says: int) -> int:
+        if lives.exists():
+            os.kill(parent, signal.SIGTERM)
+            return serve(slot, says)
+        lives.touch()
+        os.write(says, b"ready" + beats)
+        os.write(says, beats + msgspec.json.encode(problem_of(Damaged("The log is damaged.", hint="h"), "")))
+        return 7
+
+    def started() -> None:
+        workers.clock.advance(20)  # it has lived long enough to be started again at once
+
+    workers = Workers(tmp_path / "data", life, started=started, count=1)
+    (tmp_path / "data").mkdir()
+    with caplog.at_level(logging.ERROR):
+        assert workers.run() is True
+    assert "ended with 7; it is started again in" in caplog.text
+    assert '"The log is damaged."' in caplog.text
+
+
 def test_a_worker_that_dies_young_waits_longer_each_time(tmp_path: Path) -> None:
     pauses: list[float] = []
 
