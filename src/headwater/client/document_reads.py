@@ -107,7 +107,13 @@ class DocumentReads:
         return answers.ContentListing(items, items[-1].path if len(found) > request.limit else None)
 
     async def exported(self, request: requests.ExportContent) -> answers.ContentExport:
-        """Documents and items with their bodies. Each page of a collection is as it is when its turn comes."""
+        """Documents and items with their bodies. Each page of a collection is as it is when its turn comes. Errors: `BadInput` for an
+        `after` outside the prefix: a token may read below the prefix alone."""
+        if request.after and not parse_path(request.after).uri.startswith(request.prefix):
+            raise BadInput(
+                f"`after` {request.after:.80} is not below the prefix {request.prefix:.80}.",
+                hint="Give as `after` the `next` of an export with the same prefix.",
+            )
         documents = await self._opened()
         return await asyncio.to_thread(_export, documents, request)
 
@@ -140,7 +146,7 @@ def _export(documents: OpenDocuments, request: requests.ExportContent) -> answer
 def _contents(documents: OpenDocuments, request: requests.ExportContent) -> Iterator[tuple[ResourcePath, DocumentRow]]:
     """Documents and items behind a path, but those of views."""
     after = parse_path(request.after) if request.after else ResourcePath("")
-    if after.item:
+    if after.item and _is_read(documents, after.uri):
         yield from _items(documents, after.uri, after.item)
     for head in _heads(documents, requests.ListContent(prefix=request.prefix, after=after.uri, limit=request.limit)):
         if head.uri.endswith("~"):
@@ -151,6 +157,13 @@ def _contents(documents: OpenDocuments, request: requests.ExportContent) -> Iter
             row = view.row(head.uri)
         if row is not None:  # else it was deleted since
             yield ResourcePath(head.uri), row
+
+
+def _is_read(documents: OpenDocuments, uri: str) -> bool:
+    """Whether an export has the items of a collection: it is there, and no view."""
+    with documents.view(uri) as view:
+        head = view.head(uri)
+    return head is not None and not head.deleted and not is_view(head.settings)
 
 
 def _items(documents: OpenDocuments, uri: str, after: str) -> Iterator[tuple[ResourcePath, DocumentRow]]:

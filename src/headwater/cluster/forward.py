@@ -97,6 +97,9 @@ class _Asking(_Frames):
         self._alarm: Alarm | None = None
 
     def ask(self, payload: bytes, patience: float | None) -> asyncio.Future[bytes]:
+        """Errors: `Unavailable` where the connection has ended: nothing was sent, and nobody would tell its end again."""
+        if self.over:
+            raise Unavailable("The process that does this has ended.", hint="Ask again in a moment.")
         self._number += 1
         future = self._waiting[self._number] = self._loop.create_future()
         if patience is not None:

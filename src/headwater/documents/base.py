@@ -50,38 +50,39 @@ class DocumentBases:
         clock: Clock | None = None,
         ids: Ids = random_id,
     ) -> None:
-        """`folder`: of scratch files, and of the base copies unless they are `kept` elsewhere."""
+        """`folder`: of scratch files, and of the base copies unless they are `kept` elsewhere. Those that are in it from before are read
+        until one of their partition is kept there."""
         self.folder, self._files, self._clock, self._ids = folder, files or Files(), clock or SystemClock(), ids
         self._kept = kept or FolderBaseFiles(folder, self._files)
+        self._before = None if kept is None else FolderBaseFiles(folder, self._files)
 
     def note(self, topic: Topic, partition: int) -> DocumentBaseNote | None:
         """The base copy of a partition of this topic; None: there is none. Errors: `Damaged` for a rotten note."""
-        return self._kept.note(partition, topic.generation)
+        return self._noted(topic, partition)[1]
 
     @contextmanager
     def opened(self, topic: Topic, partition: int) -> Iterator[DocumentStore | None]:
         """A working copy of the base copy, as a store; None: there is none. Errors: `Damaged` where it is not what its note says."""
-        note = self.note(topic, partition)
+        kept, note = self._noted(topic, partition)
         if note is None:
             yield None
             return
         with tempfile.TemporaryDirectory(prefix="headwater-base-") as made:
             target = Path(made) / f"{partition}.db"
-            while (says := self._fetched(note, target)) and (newer := self.note(topic, partition)) not in (None, note):
-                assert newer is not None
-                note = newer  # its owner has replaced it meanwhile, and removed the file
-            if says:
-                raise damaged_base(self._kept.where(note.file), says)
+            while says := _fetched(kept, note, target):
+                place, newer = self._noted(topic, partition)
+                if newer is None or newer == note:
+                    raise damaged_base(kept.where(note.file), says)
+                kept, note = place, newer  # its owner has replaced it meanwhile, and removed the file
             with SqliteDocumentStores(Path(made)) as stores:
                 yield stores.partition(partition, topic.generation)
 
-    def _fetched(self, note: DocumentBaseNote, target: Path) -> str:
-        """Copy the file of a note; what is wrong with it, or nothing."""
-        if not self._kept.fetch(note, target):
-            return "it is not there"
-        with explaining(target, reading=True):
-            found = _digest(target)
-        return "" if found == (note.sha256, note.size) else f"its digest is {found[0][:16]}…, not {note.sha256[:16]}…"
+    def _noted(self, topic: Topic, partition: int) -> tuple[BaseFiles, DocumentBaseNote | None]:
+        """The note of a partition, and where its file is."""
+        note = self._kept.note(partition, topic.generation)
+        if note is None and self._before is not None:
+            return self._before, self._before.note(partition, topic.generation)
+        return self._kept, note
 
     def write(
         self, log: Log, store: DocumentStore, topic: Topic, partition: int, *, stopped: Callable[[], bool] = lambda: False
@@ -99,7 +100,7 @@ class DocumentBases:
 
     def write_to(self, log: Log, store: DocumentStore, topic: Topic, partition: int, offset: int) -> None:
         """`write`, unless the base copy holds everything below an offset already."""
-        note = self.note(topic, partition)
+        note = self._kept.note(partition, topic.generation)
         if note is None or note.applied < offset:
             self.write(log, store, topic, partition)
 
@@ -137,6 +138,15 @@ class DocumentBases:
             created=self._clock.now_ms(),
         )
         self._kept.keep(made, note)  # 2. to 4.
+
+
+def _fetched(kept: BaseFiles, note: DocumentBaseNote, target: Path) -> str:
+    """Copy the file of a note; what is wrong with it, or nothing."""
+    if not kept.fetch(note, target):
+        return "it is not there"
+    with explaining(target, reading=True):
+        found = _digest(target)
+    return "" if found == (note.sha256, note.size) else f"its digest is {found[0][:16]}…, not {note.sha256[:16]}…"
 
 
 def _digest(path: Path) -> tuple[str, int]:

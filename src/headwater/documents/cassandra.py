@@ -75,6 +75,7 @@ class CassandraDocumentStore(DocumentStore):
     for other partitions."""
 
     shared = True
+    lacks_copies = True
 
     def __init__(self, requests: Requests, partition: int, generation: str, *, clock: Clock) -> None:
         self._requests, self.partition, self.generation, self._clock = requests, partition, generation, clock

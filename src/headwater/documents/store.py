@@ -165,6 +165,8 @@ class DocumentStore(ABC):
     generation: str
     shared: ClassVar[bool] = False
     """Whether other processes may call `add_index_rows` while the owner applies. Elsewhere it is for the owner alone."""
+    lacks_copies: ClassVar[bool] = False
+    """Whether rows of materialized indexes may have no copy, as those from before copies were kept: their items are read in their place."""
 
     @abstractmethod
     def view(self) -> AbstractContextManager[DocumentView]:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from headwater import parts
 from headwater.client.jobs import Jobs, JobStatus
-from headwater.core.errors import Damaged, Forbidden, NotFound, Unavailable
+from headwater.core.errors import Damaged, Forbidden, HeadwaterError, NotFound, Unavailable
 from headwater.core.metrics import CONTENT_TYPE, Metrics
 from headwater.server.call import Call, json_answer
 from headwater.server.caller import beyond_prefixes
@@ -209,7 +209,7 @@ class OwnHandlers:
     async def front(self, call: Call) -> ASGIApp:
         owners: Counter[str] | None = None
         if self._tokens is None:  # who has no token is told nothing of what is stored
-            with suppress(Damaged):
+            with suppress(HeadwaterError):  # such as brokers that do not answer: the page is there all the same
                 owners = Counter(topic.settings.owner or "log" for topic in await self._log.topics())
         served = [
             ServedPart(part.name, f"/{part.operations[0].path.split('/')[1]}", None if owners is None else owners[part.name])

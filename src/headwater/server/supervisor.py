@@ -51,7 +51,7 @@ class _Child:
     slot: int
     since: float
     said: int  # the pipe on which it reports that it is ready, or its error; then its signs of life
-    words: bytes = b""
+    words: bytes = b""  # what it said but that it is ready and lives: the problem with which it ends
     ready: bool = False
     heard: float = 0.0  # when it last gave a sign of life, since it is ready
     silent: bool = False  # it has closed the pipe, and ends: waiting for more would return at once, again and again
@@ -60,9 +60,11 @@ class _Child:
         with suppress(BlockingIOError):
             while words := os.read(self.said, 1 << 16):
                 self.heard = now
-                if not self.ready:
-                    self.words += words
-                    self.ready = self.words.startswith(_READY)
+                self.words += words
+                if not self.ready and self.words.startswith(_READY):
+                    self.ready, self.words = True, self.words.removeprefix(_READY)
+                if self.ready:
+                    self.words = self.words.lstrip(_BEAT)
             self.silent = True
 
 
@@ -140,6 +142,8 @@ class Supervisor:
         elif self._patience:
             times += [child.heard + self._patience for child in self._children.values() if child.ready]
         timeout = max(0.0, min(times) - began) if times else None
+        if timeout is not None:
+            timeout = min(timeout, _BEATS)  # a standstill is seen by the time that a wait takes too long, so waits are short
         poll = select.poll()
         for fd in (signals.fileno(), *(child.said for child in self._children.values() if not child.silent)):
             poll.register(fd, select.POLLIN)
@@ -200,17 +204,16 @@ class Supervisor:
                 continue
             child = self._children.pop(pid)
             child.hear(now)
-            problem = b"" if child.ready else child.words
             os.close(child.said)
             if self._kill_at is not None:
                 continue
             code = os.waitstatus_to_exitcode(status)
             if not self._running:
-                raise _problem(problem, code)
+                raise _problem(child.words, code)
             self._young[child.slot] = 0 if now - child.since > _LIVED else self._young[child.slot] + 1
             pause = _PAUSES[min(self._young[child.slot], len(_PAUSES) - 1)]
             logging.getLogger("headwater.server").error(
-                "worker %d (process %d) ended with %d; it is started again in %g s %s", child.slot, pid, code, pause, problem.decode()
+                "worker %d (process %d) ended with %d; it is started again in %g s %s", child.slot, pid, code, pause, child.words.decode()
             )
             self._due[child.slot] = now + pause
 

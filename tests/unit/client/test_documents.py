@@ -488,3 +488,14 @@ async def test_an_export_has_everything_once_whatever_its_pages(documents: Docum
         assert got == [*paths, "d~/2"]
     assert [one.path async for one in documents.export("b", after="b/c")] == []
     assert [one.path async for one in documents.export("c~", after="c~/117")] == ["c~/118", "c~/119"]
+
+
+async def test_an_export_goes_on_below_its_prefix_alone(documents: Documents) -> None:
+    await documents.batch([("put", path, {}) for path in ("a~/1", "a~/2", "b/c", "b/d~/1", "b/d~/2")])
+    await documents.views.put("v~", "a~/{*}")
+    assert [one.path async for one in documents.export("b/", after="b/d~/1")] == ["b/d~/2"]
+    for after in ("a~/1", "c~/1", "c", "v~/1"):
+        with pytest.raises(BadInput, match="b/"):
+            _ = [one async for one in documents.export("b/", after=after)]
+    assert [one.path async for one in documents.export(after="v~/1")] == []
+    assert [one.path async for one in documents.export(after="none~/1")] == []

@@ -187,3 +187,15 @@ async def test_a_folder_that_is_no_place_for_sockets_is_told(tmp_path: Path) -> 
     (tmp_path / "0.sock").write_text("somebody's")
     with pytest.raises(Unavailable, match="Nobody can listen"):
         await ForwardServer(lambda payload: asyncio.ensure_future(Owner()(payload)), clock=SystemClock()).listen(tmp_path / "0.sock")
+
+
+async def test_a_call_on_a_connection_that_has_ended_meanwhile_is_told_that_nothing_was_sent(tmp_path: Path) -> None:
+    """As of a caller that waited for the connection, and goes on after its end."""
+    owner = Owner()
+    async with served(tmp_path / "0.sock", owner), calling(tmp_path / "0.sock") as client:
+        connection = await client._connected()
+        connection.close()
+        with pytest.raises(Unavailable, match="ended"):
+            connection.ask(b"a", None)
+        assert await client.call(b"b") == b"bb"
+    assert owner.asked == [b"b"]

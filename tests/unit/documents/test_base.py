@@ -117,6 +117,28 @@ def test_a_copy_that_is_replaced_while_it_is_opened_is_opened_as_the_new_one(log
         assert base.digest() == logged.store.digest()
 
 
+def test_one_in_the_folder_counts_until_one_is_kept_elsewhere(logged: LoggedDocuments, bases: DocumentBases, tmp_path: Path) -> None:
+    """As where a store of several machines had its base copies on one of them."""
+    first = bases.write(logged.log, logged.store, logged.topic, 0).applied
+    logged.log.delete_before(TOPIC, 0, first, part="documents")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    kept = FolderBaseFiles(elsewhere, Files())
+    both = DocumentBases(bases.folder, kept=kept)
+    assert both.note(logged.topic, 0) == bases.note(logged.topic, 0)
+    with both.opened(logged.topic, 0) as base:
+        assert base is not None
+        assert base.digest() == logged.store.digest()
+    both.write_to(logged.log, logged.store, logged.topic, 0, first)
+    note = kept.note(0, logged.topic.generation)
+    assert note is not None, "the log is not shortened by what other machines lack"
+    assert both.note(logged.topic, 0) == note != bases.note(logged.topic, 0)
+    (bases.folder / "0.json").write_bytes(b"{")
+    with both.opened(logged.topic, 0) as base:
+        assert base is not None
+        assert base.digest() == logged.store.digest()
+
+
 def test_whichever_call_fails_the_one_before_or_the_new_one_counts(logged: LoggedDocuments, tmp_path: Path) -> None:
     number = 0
     while True:

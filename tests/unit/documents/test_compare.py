@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.documents.cassandra import CassandraDocumentStore
 from headwater.documents.compare import Compared, compare
 from headwater.documents.sqlite import SqliteDocumentStores
 from headwater.store.sqlite.database import Database
@@ -24,7 +25,7 @@ def history() -> RecordedDocuments:
     return found
 
 
-def compared(folder: Path, statement: str) -> Compared:
+def compared(folder: Path, statement: str, *, lacks_copies: bool = False) -> Compared:
     """A store that is right beside one in which somebody ran a statement."""
     for name in ("wanted", "found"):
         with SqliteDocumentStores(folder / name) as stores:
@@ -34,7 +35,7 @@ def compared(folder: Path, statement: str) -> Compared:
             database.run(statement)
     with SqliteDocumentStores(folder / "wanted") as wanted, SqliteDocumentStores(folder / "found") as found:
         with wanted.partition(0, "g").view() as left, found.partition(0, "g").view() as right:
-            return compare(left, right)
+            return compare(left, right, lacks_copies=lacks_copies)
 
 
 def test_equal_views_have_no_difference(tmp_path: Path) -> None:
@@ -72,3 +73,11 @@ def test_equal_views_have_no_difference(tmp_path: Path) -> None:
 )
 def test_the_first_difference_is_named(tmp_path: Path, statement: str, difference: str) -> None:
     assert compared(tmp_path, statement).difference.startswith(difference)
+
+
+def test_a_row_without_its_copy_is_a_difference_unless_such_rows_are_served(tmp_path: Path) -> None:
+    statement = "update index_content set body = cast('' as blob) where body is not null"
+    assert "the copy of item 1 is b''" in compared(tmp_path / "one", statement).difference
+    assert compared(tmp_path / "two", statement, lacks_copies=CassandraDocumentStore.lacks_copies) == Compared(4, 7, 5)
+    other = statement.replace("''", "'{}'")
+    assert "the copy of item 1 is b'{}'" in compared(tmp_path / "three", other, lacks_copies=True).difference

@@ -45,6 +45,8 @@ def test_a_difference_is_named(logged: LoggedDocuments, tmp_path: Path) -> None:
 class TornStore:
     """A store whose first views say less than they show, as those of Cassandra do while its owner writes."""
 
+    lacks_copies = False
+
     def __init__(self, store: DocumentStore, torn: int) -> None:
         self._store, self.torn = store, torn
 
@@ -83,7 +85,7 @@ def test_a_store_that_is_ahead_of_the_log_is_refused(logged: LoggedDocuments) ->
 
 
 def test_a_damaged_store_is_told_with_its_path(logged: LoggedDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def torn(wanted: object, found: object) -> object:
+    def torn(wanted: object, found: object, *, lacks_copies: bool) -> object:
         raise apsw.CorruptError("database disk image is malformed")
 
     monkeypatch.setattr(verify, "compare", torn)

@@ -9,9 +9,12 @@ import httpx2
 import pytest
 
 from headwater import parts
-from headwater.client.local import local_log
+from headwater.client.local import LocalLog, local_log
 from headwater.core.clock import SystemClock
+from headwater.core.errors import Unreachable
 from headwater.core.settings import Settings
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import Topic
 from headwater.server.auth import Tokens
 from headwater.testing.app import app_over
 
@@ -75,3 +78,18 @@ async def test_the_front_page_tells_nothing_of_the_data_where_there_are_tokens(h
     page = (await http.get("/")).text
     assert "<code>/hyper-storage</code></td><td></td>" in page
     assert "orders-data" not in page
+
+
+async def test_the_front_page_is_there_while_the_topics_cannot_be_counted(tmp_path: Path) -> None:
+    """As while the brokers do not answer."""
+
+    class Away(EmbeddedLog):
+        def topics(self) -> list[Topic]:
+            raise Unreachable("The brokers do not answer.", hint="h")
+
+    log = LocalLog(lambda: Away(tmp_path / "data"))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app_over(log)), base_url="http://server") as client:
+        page = await client.get("/")
+    await log.aclose()
+    assert page.status_code == 200
+    assert "<code>/journals</code></td><td></td>" in page.text

@@ -162,8 +162,10 @@ def test_a_worker_that_hangs_is_killed_and_replaced(tmp_path: Path, caplog: pyte
 
 
 @pytest.mark.usefixtures("usr1")
-def test_time_in_which_the_parent_itself_stood_still_is_not_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("stood", [29.6, 30.0, 32.0, 34.0, 40.0, 1000.0])
+def test_time_in_which_the_parent_itself_stood_still_is_not_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture, stood: float) -> None:
     """Such as where the whole group of processes was stopped, and goes on."""
+    passes = [0.5, stood]  # the last one first; then the workers have not yet given a sign of life
 
     class Stood(Hanging):
         def _pass(self) -> None:
@@ -171,30 +173,53 @@ def test_time_in_which_the_parent_itself_stood_still_is_not_counted(tmp_path: Pa
             self._pid = max(self.first)
 
         def _wait(self, signals: object) -> bytes:
-            if not self.first:
+            if not self.first or not passes:
                 return super()._wait(signals)  # type: ignore[arg-type]
-            poll, self.first = select.poll, []
-
-            clock = self.clock
+            poll, clock = select.poll, self.clock
 
             class Late:
                 def register(self, *_: object) -> None:
                     """Nothing is heard meanwhile."""
 
                 def poll(self, timeout: float) -> None:
-                    clock.advance(1000.0)
+                    clock.advance(passes.pop())
 
             try:
                 select.poll = Late  # type: ignore[assignment,misc]
                 return super()._wait(signals)  # type: ignore[arg-type]
             finally:
                 select.poll = poll  # type: ignore[misc]
-                os.kill(self._pid, signal.SIGCONT)
-                stop()
+                if not passes:
+                    os.kill(self._pid, signal.SIGCONT)
+                    stop()
 
     with caplog.at_level(logging.ERROR):
         assert Stood(tmp_path, 0.0).run() is True
     assert not caplog.records
+
+
+@pytest.mark.parametrize("beats", [b"", b"..."])
+def test_the_problem_of_a_worker_that_was_ready_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, beats: bytes) -> None:
+    lives, parent = tmp_path / "lives", os.getpid()
+
+    def life(slot: int, says: int) -> int:
+        if lives.exists():
+            os.kill(parent, signal.SIGTERM)
+            return serve(slot, says)
+        lives.touch()
+        os.write(says, b"ready" + beats)
+        os.write(says, beats + msgspec.json.encode(problem_of(Damaged("The log is damaged.", hint="h"), "")))
+        return 7
+
+    def started() -> None:
+        workers.clock.advance(20)  # it has lived long enough to be started again at once
+
+    workers = Workers(tmp_path / "data", life, started=started, count=1)
+    (tmp_path / "data").mkdir()
+    with caplog.at_level(logging.ERROR):
+        assert workers.run() is True
+    assert "ended with 7; it is started again in" in caplog.text
+    assert '"The log is damaged."' in caplog.text
 
 
 def test_a_worker_that_dies_young_waits_longer_each_time(tmp_path: Path) -> None:
