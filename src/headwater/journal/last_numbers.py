@@ -71,7 +71,10 @@ class LastNumbers(Generic[Call]):
             if self._threads == MOST_LOOKUPS:
                 return
             self._threads += 1
-        threading.Thread(target=self._work, name="headwater-journal-lookup", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name="headwater-journal-lookup", daemon=True).start()
+        except (RuntimeError, MemoryError):  # no thread is to be had: this one does it
+            self._work()
 
     def take_ended(self) -> Lookup[Call]:
         """The next look-up that has ended. Its journal is known from now on, unless it failed or is outdated."""
