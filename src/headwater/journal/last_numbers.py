@@ -81,7 +81,7 @@ class LastNumbers(Generic[Call]):
         lookup = self.ended.popleft()
         del self.waiting[lookup.id]
         if lookup.error is None and not lookup.outdated:
-            self.known[lookup.id] = lookup.last
+            self.known.setdefault(lookup.id, lookup.last)  # what is known there is newer
             self.fresh.add(lookup.id)
         return lookup
 
@@ -96,7 +96,7 @@ class LastNumbers(Generic[Call]):
             return
         if (last := self.known.get(found.id)) is not None:
             self.known[found.id] = max(last, found.action.last) if isinstance(found.action, Append) else 0
-        elif (lookup := self.waiting.get(found.id)) is not None:
+        if (lookup := self.waiting.get(found.id)) is not None:
             if isinstance(found.action, Append):
                 lookup.fold(found.action.last)
             else:

@@ -96,6 +96,21 @@ def test_a_journal_is_looked_up_at_once_where_no_thread_can_start(monkeypatch: p
     assert len(held.taken(count)) == count
 
 
+def test_a_look_up_leaves_a_newer_number_alone() -> None:
+    held = Numbers()
+    numbers = held.numbers
+    for id in "abcd":
+        numbers.begin(id, 3, [])
+    numbers.settle({"a": 7, "b": 7, "c": 7})
+    numbers.fold(record("a", Append(8, 9)))
+    numbers.fold(record("b", Append(8, 9)))
+    numbers.fold(record("c", Purge()))
+    del numbers.known["b"]  # as the least recently written one
+    numbers.known["d"] = 12  # looked up meanwhile, as of a later end
+    held.taken(4)
+    assert numbers.known == {"a": 9, "b": 9, "c": 0, "d": 12}
+
+
 def test_the_numbers_of_the_newest_journals_are_kept() -> None:
     held = Numbers()
     held.go.set()
