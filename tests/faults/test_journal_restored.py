@@ -53,7 +53,7 @@ def older_log(tmp_path: Path) -> tuple[Path, Topic]:
 def test_a_log_older_than_its_store_takes_no_record_that_nobody_would_read(older_log: tuple[Path, Topic]) -> None:
     journals = _opened(*older_log)
     numbered, given = draft("a", ["x"]), draft("a", [Event("x", 7)])
-    for asked in (numbered, given, draft("b", ["x"]), MarkDraft("a", "m")):
+    for asked in (numbered, given, given, given, draft("b", ["x"]), MarkDraft("a", "m"), MarkDraft("a", "m")):
         with pytest.raises(Differs, match=r"up to offset 5, and the log ends at 3"):
             journals.write(asked)
     with pytest.raises(Differs, match="it is older"):

@@ -71,14 +71,17 @@ class LastNumbers(Generic[Call]):
             if self._threads == MOST_LOOKUPS:
                 return
             self._threads += 1
-        threading.Thread(target=self._work, name="headwater-journal-lookup", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name="headwater-journal-lookup", daemon=True).start()
+        except (RuntimeError, MemoryError):  # no thread is to be had: this one does it
+            self._work()
 
     def take_ended(self) -> Lookup[Call]:
         """The next look-up that has ended. Its journal is known from now on, unless it failed or is outdated."""
         lookup = self.ended.popleft()
         del self.waiting[lookup.id]
         if lookup.error is None and not lookup.outdated:
-            self.known[lookup.id] = lookup.last
+            self.known.setdefault(lookup.id, lookup.last)  # what is known there is newer
             self.fresh.add(lookup.id)
         return lookup
 
@@ -93,7 +96,7 @@ class LastNumbers(Generic[Call]):
             return
         if (last := self.known.get(found.id)) is not None:
             self.known[found.id] = max(last, found.action.last) if isinstance(found.action, Append) else 0
-        elif (lookup := self.waiting.get(found.id)) is not None:
+        if (lookup := self.waiting.get(found.id)) is not None:
             if isinstance(found.action, Append):
                 lookup.fold(found.action.last)
             else:

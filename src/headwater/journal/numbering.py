@@ -127,8 +127,9 @@ class BatchNumbering:
                     newest = after = last + draft.count
                     if newest > MAX_SEQ_NR:
                         raise BadInput(f"Journal {id!r:.60} has no numbers left.", hint="Events end at 2^63 - 1.")
-                if draft.size > self._max_record:
-                    raise TooLarge(f"An Append of {draft.size} bytes is too large.", hint=f"Append less at once: {self._max_record} bytes.")
+                size = draft.size + sum(len(name) + len(value or b"") for name, value in own) if own else draft.size
+                if size > self._max_record:
+                    raise TooLarge(f"An Append of {size} bytes is too large.", hint=f"Append less at once: {self._max_record} bytes.")
                 record = None if sealing is None or entity is None else sealing.record(draft, entity, first, own)
                 records.append(record or draft.record(first, ending, own))
                 changed[id] = after

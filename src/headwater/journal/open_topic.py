@@ -122,14 +122,17 @@ class PlainJournalLog(_PartitionLog):
 
     def _check(self) -> None:
         """Once, before the first record: events that bring their numbers ask no store, and would be taken for copied ones. A store that
-        cannot be asked keeps nobody from appending: it is waited for once, and asked again beside later appends."""
+        cannot be asked keeps nobody from appending: it is waited for once, and asked again beside later appends. Where
+        it differs, it is waited for anew."""
         check = self._end_check = self._end_check or EndCheck(self._partition)
         if not check.ended.wait(0 if self._waited else _PATIENCE):
             self._waited = True
             return
-        self._end_check, self._waited = None, True
+        self._end_check = None
         if isinstance(check.error, Differs):
+            self._waited = False  # the next append waits for its own look, or it would be taken and never read
             raise check.error
+        self._waited = True
         self._checked = check.error is None
 
 

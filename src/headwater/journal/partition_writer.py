@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from headwater.core.errors import BadBounds, BadInput, Closed, OffsetGone, UnreadableRecord
+from headwater.core.errors import BadBounds, BadInput, Closed, OffsetGone, TooLarge, UnreadableRecord
 from headwater.journal.action import Purge
 from headwater.journal.append_draft import AppendDraft, PlainDraft
 from headwater.journal.idempotency import KeyIndex
@@ -44,6 +44,7 @@ MOST_HEADS = 100_000
 _MOST_CALLS = 65_536  # the guard of another process is shown no more records
 _OTHER_SIZE = 5000  # bytes: about the most that an action without events takes
 _MOST_BEHIND = 10_000  # records: it is quicker to look at the journals that are asked for than to read more
+_REFUSALS = (BadInput, TooLarge)  # of a record: nothing else is doubted
 _APPENDS = (PlainDraft, AppendDraft)
 _NO_HEADERS: tuple[Header, ...] = ()
 
@@ -102,6 +103,20 @@ class PartitionWriter(CommitThread[WriteCall]):
         return bool(self._lasts.waiting)
 
     def _commit(self) -> None:
+        taken: list[WriteCall] = []
+        try:
+            self._queue_ended()
+            taken += self._taken()
+            self._commit_calls(taken)
+        except Exception as error:  # the thread goes on, or nobody would ever be answered again
+            self._known = None  # the next commit forgets first what is known
+            if not taken:
+                taken += self._queue
+                del self._queue[: len(taken)]
+            self._tell(resolve, taken, [error] * len(taken))
+
+    def _queue_ended(self) -> None:
+        """Queue the calls of look-ups that have ended, before all others."""
         while self._lasts.ended:
             lookup = self._lasts.take_ended()
             calls = lookup.calls
@@ -110,18 +125,23 @@ class PartitionWriter(CommitThread[WriteCall]):
                 self._tell(resolve, failed, [error] * len(failed))
                 calls = [call for call in calls if not self._needs_last(call[0], call[1])]
             self._queue[:0] = calls  # one step for the interpreter, as the loop's append is
-        waiting = self._taken()
+
+    def _commit_calls(self, waiting: list[WriteCall]) -> None:
+        """Commit calls, and tell them. Those that wait for a look-up are taken out of `waiting`."""
+        told = waiting
         try:
             outcomes = self._written(waiting)
         except Exception as error:
-            self._reset()
-            if len(waiting) > 1 and isinstance(error, BadInput):  # one caller's bad input must not fail the others
-                waiting, outcomes = self._one_by_one(waiting)
+            one_by_one = len(waiting) > 1 and isinstance(error, BadInput)  # one caller's bad input must not fail the others
+            if not one_by_one or type(error) not in _REFUSALS:
+                self._reset()
+            if one_by_one:
+                told, outcomes = self._one_by_one(waiting)
             else:
                 outcomes = [error] * len(waiting)
         self._lasts.fresh.clear()
-        if waiting:
-            self._tell(resolve, waiting, outcomes)
+        if told:
+            self._tell(resolve, told, outcomes)
 
     def _taken(self) -> list[WriteCall]:
         """The calls that wait, as many as fit into one batch, and at least one."""
@@ -133,12 +153,16 @@ class PartitionWriter(CommitThread[WriteCall]):
                 del waiting[count:]  # an erasure is a batch of its own
                 break
         del self._queue[: len(waiting)]
-        if lookups := self._lasts.waiting:  # calls of one journal stay in their order
+        self._hold(waiting)
+        return waiting
+
+    def _hold(self, waiting: list[WriteCall]) -> None:
+        """Let calls wait for the look-ups of their journals that are under way: calls of one journal stay in their order."""
+        if lookups := self._lasts.waiting:
             for call in waiting:
                 if (lookup := lookups.get(call[0].id)) is not None:
                     lookup.calls.append(call)
-            waiting = [call for call in waiting if call[0].id not in lookups]
-        return waiting
+            waiting[:] = [call for call in waiting if call[0].id not in lookups]
 
     def _one_by_one(self, waiting: Sequence[WriteCall]) -> tuple[list[WriteCall], list[Outcome]]:
         """The calls that need not wait, with their outcomes."""
@@ -200,6 +224,7 @@ class PartitionWriter(CommitThread[WriteCall]):
 
     def _look_up(self, waiting: list[WriteCall], known: int) -> None:
         """Take calls out whose journals are not known here, and look these up where that may take long."""
+        self._hold(waiting)  # an earlier call of this commit may have begun one
         cold = {draft.id for draft, _, _ in waiting} - self._lasts.known.keys()
         cold = cold and {draft.id for draft, condition, _ in waiting if draft.id in cold and self._needs_last(draft, condition)}
         if not cold or self._log.near(known):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from headwater.core.errors import Unreachable
 from headwater.journal import last_numbers
 from headwater.journal.action import Action, ActionRecord, Append, Delete, Purge
@@ -73,6 +75,40 @@ def test_so_many_are_looked_up_at_once() -> None:
         held.numbers.begin(str(number), 3, [])
     assert len(held.taken(count)) == count
     assert sorted(held.numbers.known) == sorted(map(str, range(count)))
+
+
+def test_a_journal_is_looked_up_at_once_where_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    held = Numbers()
+    held.numbers.begin("a", 3, ["call of a"])
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        held.go.set()
+        for id in ("b", "z"):
+            held.numbers.begin(id, 3, [f"call of {id}"])
+    assert held.taken(3) == {id: ([f"call of {id}"], id == "z") for id in "abz"}
+    assert (held.numbers.known, held.numbers.waiting) == ({"a": 5, "b": 5}, {})
+    count = last_numbers.MOST_LOOKUPS
+    for number in range(count):
+        held.numbers.begin(str(number), 3, [])
+    assert len(held.taken(count)) == count
+
+
+def test_a_look_up_leaves_a_newer_number_alone() -> None:
+    held = Numbers()
+    numbers = held.numbers
+    for id in "abcd":
+        numbers.begin(id, 3, [])
+    numbers.settle({"a": 7, "b": 7, "c": 7})
+    numbers.fold(record("a", Append(8, 9)))
+    numbers.fold(record("b", Append(8, 9)))
+    numbers.fold(record("c", Purge()))
+    del numbers.known["b"]  # as the least recently written one
+    numbers.known["d"] = 12  # looked up meanwhile, as of a later end
+    held.taken(4)
+    assert numbers.known == {"a": 9, "b": 9, "c": 0, "d": 12}
 
 
 def test_the_numbers_of_the_newest_journals_are_kept() -> None:

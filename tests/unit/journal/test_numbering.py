@@ -33,14 +33,15 @@ def test_calls_of_a_batch_follow_each_other(tmp_path: Path) -> None:
         (draft("b", [Event(1, 7)]), ALWAYS, None),
         (DeleteDraft("a", 9), ALWAYS, None),
         (plain_draft("a", "x" * 2000), ALWAYS, None),
+        (plain_draft("a", "x" * 500), Condition(None, "k" * 400, "d"), None),
         (MarkDraft("a", "m"), ALWAYS, None),
         (PurgeDraft("none"), ALWAYS, None),
         (PurgeDraft("a"), ALWAYS, None),
     ]
     batch = numbering.number(calls, 0, sealed=False)
-    assert batch.placed == [(0, 4, 4), (2, 5, 5), (4, 7, 7), (5, 0, 5), (7, 0, 0), (9, 0, 0)]
+    assert batch.placed == [(0, 4, 4), (2, 5, 5), (4, 7, 7), (5, 0, 5), (8, 0, 0), (10, 0, 0)]
     assert batch.same == [(3, 2)]
     assert batch.changed == {"a": 0, "b": -8, "none": 0}
-    assert [type(one) for one in batch.outcomes if one is not None] == [WrongExpected, TooLarge]
+    assert [type(one) for one in batch.outcomes if one is not None] == [WrongExpected, TooLarge, TooLarge]
     assert [record.key for record in batch.records] == [b"a", b"a", b"b", b"a", b"a", b"a"]
     ground.close()

@@ -178,6 +178,54 @@ async def test_a_record_that_the_log_refuses_takes_nobody_along(ground: Ground, 
     await writer.aclose()
 
 
+async def test_a_record_that_the_log_refuses_leaves_look_ups_of_others_in_order(ground: Ground, log: Log) -> None:
+    writer = writer_of(ground, log, max_record=64 << 20)  # the topic's own limit is lower
+    for id in ("a", "b", "c"):
+        await writer.write(plain_draft(id, 1))
+    slow = SlowLookups(ground, log, "a")
+    held, entered = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        assert held.wait(60)
+
+    log.before = [hold]
+    asked = [writer.write(plain_draft("c", 1))]
+    await until(entered.is_set)
+    asked += [writer.write(one) for one in (plain_draft("a", 2), plain_draft("b", {"x": "x" * (17 << 20)}), plain_draft("a", 3))]
+    asked += [writer.write(one) for one in (draft("a", [Event(1, 9)]), plain_draft("a", 5), DeleteDraft("a", 1))]
+    held.set()
+    await until(lambda: bool(slow.asked))
+    slow.go.set()
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert [getattr(one, "last", type(one)) for one in outcomes] == [2, 2, TooLarge, 3, 9, 10, ActionPlaced]
+    assert [one.offset for one in outcomes if isinstance(one, Appended | ActionPlaced)] == list(range(3, 9))
+    assert slow.asked == ["a"]
+    await writer.aclose()
+
+
+async def test_what_fails_after_a_failure_fails_its_calls_alone(ground: Ground, log: Log) -> None:
+    class Keys(KeyIndex):
+        failing = 0
+
+        def forget(self) -> None:
+            if self.failing:
+                self.failing -= 1
+                raise MemoryError
+            super().forget()
+
+    keys = Keys(ground.log, TOPIC, 0, now=lambda: 1_700_000_000_000)
+    writer = PartitionWriter(log, partition=0, keys=keys)
+    await writer.write(plain_draft("a", 1))
+    keys.failing, log.before = 2, [OutcomeUnknown("Nobody knows.")]
+    with pytest.raises(MemoryError):
+        await asyncio.wait_for(writer.write(plain_draft("a", 1)), 60)
+    with pytest.raises(MemoryError):  # what was known is forgotten first
+        await asyncio.wait_for(writer.write(plain_draft("a", 1)), 60)
+    assert (await writer.write(plain_draft("a", 1))).first == 2  # type: ignore[union-attr]
+    await writer.aclose()
+
+
 async def test_the_tail_is_read_anew_after_an_unknown_outcome(writer: PartitionWriter, log: Log, ground: Ground) -> None:
     await writer.write(plain_draft("a", 1))
 
