@@ -595,8 +595,8 @@ class BlockingOneQueue:
     def resume(self) -> None:
         """Give out rows again."""
 
-    def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
-        """The rows that the queue has given up, by id; of keys that begin with `prefix`, of one reason."""
+    def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None, after: int = 0) -> list[DeadQueueRow]:
+        """The rows that the queue has given up, by id, behind the id `after`; of keys that begin with `prefix`, of one reason."""
 
     def dead_show(self, id: int) -> DeadQueueRow:
         """A dead row. Errors: `NotFound`."""

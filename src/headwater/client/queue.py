@@ -357,9 +357,9 @@ class OneQueue:
 
     # -- dead rows --------------------------------------------------------------------------------------------
 
-    async def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None) -> Sequence[DeadQueueRow]:
-        """The rows that the queue has given up, by id; of keys that begin with `prefix`, of one reason."""
-        found, after, left = list[DeadQueueRow](), 0, limit_of(limit)
+    async def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None, after: int = 0) -> list[DeadQueueRow]:
+        """The rows that the queue has given up, by id, behind the id `after`; of keys that begin with `prefix`, of one reason."""
+        found, left = list[DeadQueueRow](), limit_of(limit)
         while left is None or left > len(found):
             most = _PAGE if left is None else min(left - len(found), _PAGE)
             request = requests.ListDeadRows(queue=self.name, key=prefix, reason=reason, after=after, limit=most)

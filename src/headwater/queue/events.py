@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import pairwise
+
+from msgspec.structs import replace
 
 from headwater.queue.body import key_of
 from headwater.queue.fold import QueueFold
@@ -39,8 +42,11 @@ class QueueEvents:
 
     def died(self, deaths: deque[tuple[int, QueueEvent]], durable: int) -> None:
         """Rows were given up: tell, and remove, those whose records are durable up to a sequence."""
+        told = list[QueueEvent]()
         while deaths and deaths[0][0] <= durable:
-            self.tell(deaths.popleft()[1])
+            told.append(deaths.popleft()[1])
+        for event in _resumable(told):
+            self.tell(event)
 
     def listen(self, due: int, missed: Sequence[QueueEvent] | None = ()) -> AsyncIterator[QueueEvent]:
         """Events from this call on, to the end of the queue. `due`: how many rows are due now. `missed`: what comes before; None: more than
@@ -104,7 +110,16 @@ def deaths_behind(fold: QueueFold, position: int, durable: int) -> list[QueueEve
     if len(found) >= _MOST:
         return None
     bodies = fold.columns.bodies
-    return [
-        QueueEvent("dead", death.date, id, key_of(bodies[death.slot]), REASONS[death.reason], position=sequence)
-        for sequence, id, death in sorted(found)
-    ]
+    return _resumable(
+        [
+            QueueEvent("dead", death.date, id, key_of(bodies[death.slot]), REASONS[death.reason], position=sequence)
+            for sequence, id, death in sorted(found)
+        ]
+    )
+
+
+def _resumable(deaths: list[QueueEvent]) -> list[QueueEvent]:
+    """Deaths from which a listener can go on: of several of one record, all but the last have the position before it. Whoever was cut off
+    between them hears them all again, and loses none."""
+    cut = (replace(event, position=event.position - 1) if event.position == after.position else event for event, after in pairwise(deaths))
+    return [*cut, *deaths[-1:]]

@@ -94,9 +94,10 @@ class RegionManager:
     def _create(self, topics: RegionTopics, settings: RegionSettings, copies: int) -> bool:
         wanted = settings.topic_settings(self._usual)
         try:
-            known_region(self._log, topics)
+            known = known_region(self._log, topics)
         except HeadwaterError:
             return create_region(self._log, topics, wanted, copies=copies)
+        wanted = settings.topic_settings(self._usual, known.settings)
         return create_region(self._log, topics, wanted if settings.given else None, copies=copies)
 
     async def open(

@@ -53,8 +53,11 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
     disposal: str | None = None
     replication: int | None = None
 
-    def topic_settings(self, usual: TopicSettings) -> TopicSettings:
+    def topic_settings(self, usual: TopicSettings, known: TopicSettings | None = None) -> TopicSettings:
         """Those of its topics, whose records have room for payloads of `max_record` bytes.
+
+        `known`: those of a region that is there. An older version made its records of `max_record` bytes with all that they have: so they
+        stay.
 
         Errors: `BadInput` for a value without its unit, and for one that no topic can have.
         """
@@ -64,6 +67,8 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput(
                 f"A region cannot do with records of {wanted.max_record} bytes.", hint=f"Give {_LEAST} bytes or more, such as 64KiB."
             )
+        if known is not None and known.max_record == wanted.max_record:
+            return wanted
         return msgspec.structs.replace(wanted, max_record=min(wanted.max_record + ROOM, _LARGEST))
 
     @property
@@ -83,7 +88,12 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown_settings(settings: TopicSettings) -> dict[str, str]:
-    """The settings of a region's topic as those of the region. A topic of 48 MiB, or one that somebody has made, has less room."""
+    """The settings of a region's topic as those of the region. A topic of 48 MiB, or one that somebody has made, has less room.
+
+    Records of whole KiB, below 48 MiB, are those of a region that an older version made: `max_record` is theirs, as it was given.
+    """
+    if settings.max_record % 1024 == 0 and settings.max_record < _LARGEST:
+        return show_settings(settings)
     return show_settings(msgspec.structs.replace(settings, max_record=max(1, settings.max_record - ROOM)))
 
 

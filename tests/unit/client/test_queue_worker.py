@@ -14,10 +14,12 @@ import pytest
 from tests.unit.client.queue_ground import queue_backend
 from tests.until import until
 
+from headwater.client.dead_calls import call_with_deaths
 from headwater.client.queue import OneQueue, Queues
 from headwater.client.queue_running import WorkerReport
 from headwater.core.errors import BadInput, Fenced, HeadwaterError, NotOwner, Unavailable, Unreachable
 from headwater.queue.handling import GiveUp, Retry
+from headwater.queue.requests import FailedRow
 from headwater.queue.settings import QueueSettings
 from headwater.testing.clock import ManualClock
 
@@ -326,6 +328,36 @@ async def test_a_function_is_called_with_each_row_that_dies(pages: OneQueue, clo
         assert (await running).given_up >= 3
         assert [one for one in dead if one[0] != "probe"] == [("a", told), ("b", told)]
         await pages.dead_drop_all()
+
+
+async def test_rows_whose_deaths_were_missed_are_told_from_the_dead_list(pages: OneQueue, clock: ManualClock) -> None:
+    told, first, go_on = list[str](), asyncio.Event(), asyncio.Event()
+
+    async def give_up(*keys: str) -> None:
+        await pages.put_many([(key, 1) for key in keys])
+        claims = await pages.claim(len(keys))
+        await pages.exchange(0, fail=[FailedRow(token=claim.token, give_up=True) for claim in claims])
+
+    async def died(row: Any) -> None:
+        told.append(row.key)
+        first.set()
+        await go_on.wait()
+
+    await give_up("before")
+    listening = asyncio.create_task(call_with_deaths(pages, died, clock))
+    try:
+        while not first.is_set():  # until it listens
+            clock.advance(1)
+            await give_up("probe")
+            await asyncio.sleep(0.001)
+        missed = [f"k{number}" for number in range(1500)]
+        for at in range(0, 1500, 100):
+            await give_up(*missed[at : at + 100])
+        go_on.set()
+        await until(lambda: set(missed) <= set(told))
+        assert "before" not in told
+    finally:
+        listening.cancel()
 
 
 async def test_a_paused_queue_ends_a_worker_that_drains(pages: OneQueue, clock: ManualClock) -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.queue.played import Played
 
 from headwater.queue.effective_settings import EffectiveSettings
 from headwater.queue.events import QueueEvents, deaths_behind
-from headwater.queue.values import QueueEvent
+from headwater.queue.values import FailedClaim, QueueEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -73,3 +75,22 @@ def test_deaths_behind_a_position_are_those_of_rows_that_are_dead_still() -> Non
     assert deaths_behind(fold, fold.sequence, fold.sequence) == []
     assert deaths_behind(fold, 0, 8) == found[:1], "the third death is not durable"
     assert deaths_behind(fold, fold.sequence + 1, fold.sequence) is None
+
+
+async def test_a_listener_that_is_cut_off_between_deaths_of_one_record_hears_the_others() -> None:
+    played = Played(EffectiveSettings(max_attempts=1))
+    played.step("put", [{"key": key, "data": b"1"} for key in (b"a", b"b", b"c")])
+    played.step("claim", 3, 50, "g")
+    failures = [FailedClaim(token, "no") for token in played.fold.claims.by_token]
+    played.record(lambda decisions: decisions.fail(failures))
+    fold = played.fold
+    behind = deaths_behind(fold, 1, fold.sequence)
+    assert behind is not None
+    assert [(event.key, event.position) for event in behind] == [(b"a", 2), (b"b", 2), (b"c", 3)]
+    assert deaths_behind(fold, behind[0].position, fold.sequence) == behind
+    assert deaths_behind(fold, behind[-1].position, fold.sequence) == []
+    events = QueueEvents(reset)
+    listening = events.listen(due=0)
+    events.died(deque((3, replace(event, position=3)) for event in behind), durable=3)
+    events.close()
+    assert [event async for event in listening] == behind

@@ -15,12 +15,14 @@ from headwater.cluster.local import LocalOwnership
 from headwater.core.errors import AlreadyExists, BadInput, Closed, DiskFull, Fenced, NotOwner, RegionNotFound, Unavailable, Unsupported
 from headwater.core.units import Duration, Size
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.record import TopicSettings
 from headwater.testing.clock import ManualClock
 from headwater.wal import manager as manager_module
 from headwater.wal.answers import PinnedLog
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
 from headwater.wal.region import Region
+from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import region_topics
 from headwater.wal.settings import ROOM, RegionSettings, WalSettings
 from headwater.wal.snapshots import SnapshotStore
@@ -79,6 +81,16 @@ async def test_settings_of_a_new_region_are_those_of_its_topics(make: Make, tmp_
     with EmbeddedLog(tmp_path, read_only=True) as log:
         settings = log.topic(region_topics("wal", 7).data).settings
     assert (settings.segment, settings.period, settings.max_record, settings.owner) == (1 << 20, 3_600_000, (2 << 20) + ROOM, "wal")
+
+
+async def test_a_region_that_an_older_version_made_has_the_settings_it_was_made_with(make: Make) -> None:
+    wal = make()
+    create_region(wal._log, region_topics("wal", 7), TopicSettings(segment=32 << 20, max_record=2 << 20))
+    same = RegionSettings(segment="32MiB", max_record="2MiB")
+    assert not await wal.create(7, same)
+    await wal.open(7, create=same)
+    with pytest.raises(AlreadyExists, match="settings"):
+        await wal.create(7, RegionSettings(segment="32MiB", max_record="3MiB"))
 
 
 async def test_callers_at_the_same_time_open_a_region_once_and_a_slow_one_blocks_no_other(make: Make) -> None:

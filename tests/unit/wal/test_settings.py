@@ -27,6 +27,15 @@ def test_what_is_left_out_is_as_usual() -> None:
     assert RegionSettings(disposal="reset").given
 
 
+def test_a_region_of_before_whose_records_had_no_room_beside_a_payload_keeps_them() -> None:
+    usual, made = TopicSettings(), RegionSettings(max_record="64KiB")
+    before = TopicSettings(max_record=64 << 10)
+    assert made.topic_settings(usual, before) == before
+    assert made.topic_settings(usual, made.topic_settings(usual)).max_record == (64 << 10) + ROOM
+    assert shown_settings(before)["max_record"] == "64KiB"
+    assert RegionSettings(max_record="32KiB").topic_settings(usual, before).max_record == (32 << 10) + ROOM
+
+
 @pytest.mark.parametrize(
     "given",
     [
