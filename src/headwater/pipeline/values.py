@@ -100,8 +100,11 @@ def encode_lines(documents: Sequence[Any]) -> bytes:
 
 
 def as_json(value: Any) -> Any:
-    """The value with NaN and the infinities as extended JSON: encoders of JSON would write null in their place."""
-    return _as_json(value) if _is_special(value) else value
+    """The value for any encoder of JSON: NaN and the infinities, in whose place one writes null, as extended JSON; each `Long` an `int`."""
+    try:
+        return _as_json(value)
+    except RecursionError:  # deeper than we can walk
+        return value
 
 
 def _as_json(value: Any) -> Any:
@@ -109,7 +112,9 @@ def _as_json(value: Any) -> Any:
         return {"$numberDouble": float_text(value)}
     if type(value) is dict:
         return {name: one if type(one) in _PLAIN else _as_json(one) for name, one in value.items()}
-    return [_as_json(one) for one in value] if type(value) is list else value
+    if type(value) is list:
+        return [_as_json(one) for one in value]
+    return int(value) if type(value) is Long else value
 
 
 def store(value: Any) -> bytes:

@@ -88,6 +88,7 @@ def test_an_integer_of_extended_json_is_an_int_and_a_plain_one_in_the_text_for_o
         assert read == {"a": 7, "b": [1 << 40], "c": -7}
         assert read["a"] * 2 == 14
         assert encode(read) == b'{"a":7,"b":[1099511627776],"c":-7}' == encode_lines([read]).strip() == canonical(read)
+        assert msgspec.json.encode(as_json(read)) == encode(read)
         assert extended(read) == read
         assert natives(read) == read
         assert type(natives(read)["a"]) is int
