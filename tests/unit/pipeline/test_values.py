@@ -110,6 +110,29 @@ def test_the_long_in_a_date_is_a_part_of_the_date() -> None:
     assert unmarked(text) == b'{"at":{"$date":{"$numberLong":"5"}},"n":5}' == unmarked(text.replace(b":{", b": {"))
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$date": {"price": 1.5}},
+        {"$date": {"n": Long(7)}},
+        {"$date": [1.5, Decimal(5)]},
+        {"$date": 1.5},
+        {"$date": Decimal(5)},
+        {"$date": {"$numberLong": 1.5}},
+        {"$date": {"$numberLong": "5", "x": 1.5}},
+        {"$numberLong": 1.5},
+        {"$numberInt": [1.5]},
+    ],
+    ids=repr,
+)
+def test_an_object_that_only_looks_like_a_date_or_a_number_keeps_the_types_in_it(value: dict[str, Any]) -> None:
+    for read in (decode(store({"x": value}))["x"], from_text(msgspec.json.decode(store({"x": tagged(value, every=True)})))["x"]):
+        assert read == value
+        assert repr(read) == repr(value)
+        assert store(read) == store(value)
+    assert decode(unmarked(store({"x": value}))) == decode(encode({"x": value}))
+
+
 @pytest.mark.parametrize("text", ['{"$numberLong":1.5}', '{"$numberLong":"x"}', '{"$numberInt":true}', '{"$numberLong":"1","a":2}'])
 def test_an_object_that_only_looks_like_an_integer_stays_one(text: str) -> None:
     assert encode(decode(f'{{"a":{text}}}'.encode())) == f'{{"a":{text}}}'.encode() == unmarked(f'{{"a":{text}}}'.encode())
