@@ -117,6 +117,24 @@ def test_test_warns_of_a_field_with_several_types(home: Home) -> None:
     assert home.pipeline("test", "shop.py", "--json").json["warnings"] == ['orders: price: integer in 28 documents, text in 2: "N/A"']
 
 
+def test_a_small_long_is_a_plain_number_in_json_answers(home: Home) -> None:
+    home.write("in.jsonl", '{"_id":{"$numberLong":"5"},"n":[{"$numberLong":"7"}]}\n')
+    text = 'Pipeline("longs")\np.source("in", file("in.jsonl")).save("out", file("out.jsonl"))\n'
+    home.write("longs.py", f"from headwater.pipeline import Pipeline\nfrom headwater.pipeline.adaptors import file\n\np = {text}")
+    document = {"_id": 5, "n": [7]}
+    ran = home.pipeline("test", "longs.py", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["message"]["data"] == document
+    assert home.pipeline("run", "longs.py").code == 0
+    ran = home.pipeline("edit", "longs", "0", "--set", "m=1", "--why", "x", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["data"] == document | {"m": 1}
+    ran = home.pipeline("xlog", "longs", "show", "0..3", "--json")
+    assert ran.code == 0, ran.err
+    shown = json.loads(ran.out.splitlines()[0])
+    assert (shown["data"], shown["copies"][0]["data"]) == (document, document | {"m": 1})
+
+
 def test_test_says_what_cannot_be_reached(home: Home) -> None:
     ran = home.pipeline("test", "shop.py")
     assert ran.code == 3

@@ -191,6 +191,19 @@ def test_a_target_without_positions_belongs_to_one_log_too(log: Log, tmp_path: P
         positionless.claim(owner)
 
 
+def test_sinks_of_one_name_with_other_indices_of_one_cluster_are_other_targets(opensearch: str) -> None:
+    theirs, ours = (SinkClaim(pipeline=f"p#{log}", sink=f"s{random_id()}", beat=SystemClock().now_ms()) for log in "ab")
+    ours = msgspec.structs.replace(ours, sink=theirs.sink)
+    with opensearch_ground.own_prefixes(opensearch) as prefixes:
+        production, staging = (opensearch_ground.opensearch_at(opensearch, index=f"{next(prefixes)}-{{namespace}}") for _ in "ab")
+        assert production.claim(theirs)
+        assert staging.owner(ours.pipeline, ours.sink) is None
+        assert staging.claim(ours)
+        assert production.owner(theirs.pipeline, theirs.sink) == theirs
+        with pytest.raises(Conflict, match="belongs to sink"):
+            production.claim(ours)
+
+
 def test_an_older_run_does_not_write_to_a_target_without_positions(positionless: CanWrite) -> None:
     mine = SinkClaim(pipeline="p#g", sink=f"s{random_id()}", epoch=2)
     part = Part(pipeline="p#g", sink=mine.sink, start=0, end=1, epoch=1)

@@ -100,8 +100,10 @@ def encode_lines(documents: Sequence[Any]) -> bytes:
 
 
 def as_json(value: Any) -> Any:
-    """The value with NaN and the infinities as extended JSON: encoders of JSON would write null in their place."""
-    return _as_json(value) if _is_special(value) else value
+    """The value for any encoder of JSON: NaN and the infinities, in whose place one writes null, as extended JSON; each `Long` an `int`."""
+    with suppress(RecursionError):
+        return _as_json(value)
+    return value  # deeper than we can walk
 
 
 def _as_json(value: Any) -> Any:
@@ -109,7 +111,9 @@ def _as_json(value: Any) -> Any:
         return {"$numberDouble": float_text(value)}
     if type(value) is dict:
         return {name: one if type(one) in _PLAIN else _as_json(one) for name, one in value.items()}
-    return [_as_json(one) for one in value] if type(value) is list else value
+    if type(value) is list:
+        return [_as_json(one) for one in value]
+    return int(value) if type(value) is Long else value
 
 
 def store(value: Any) -> bytes:
@@ -167,7 +171,10 @@ def revived(value: Any) -> Any:
     """
     if type(value) is not dict:
         return [revived(one) if type(one) in _NESTED else one for one in value] if type(value) is list else value
-    return value if _is_date(value) else _number(value) if _is_number(value) else _revived(value)
+    if _is_date(value):
+        return value
+    found = _number(value) if _is_number(value) else value
+    return _revived(value) if found is value else found
 
 
 def _is_number(value: dict[str, Any]) -> bool:
@@ -175,7 +182,8 @@ def _is_number(value: dict[str, Any]) -> bool:
 
 
 def _is_date(value: dict[str, Any]) -> bool:
-    return len(value) == 1 and "$date" in value
+    inner = value.get("$date") if len(value) == 1 else None
+    return type(inner) is dict and len(inner) == 1 and type(inner.get("$numberLong")) in (str, int)
 
 
 def _number(value: dict[str, Any]) -> Any:
@@ -200,7 +208,8 @@ def from_text(value: Any) -> Any:
     if isinstance(value, list):
         return [from_text(one) for one in value]
     if isinstance(value, dict) and not _is_date(value):
-        return _number(value) if _is_number(value) else {name: from_text(one) for name, one in value.items()}
+        found = _number(value) if _is_number(value) else value
+        return {name: from_text(one) for name, one in value.items()} if found is value else found
     return value
 
 

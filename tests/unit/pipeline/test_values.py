@@ -88,6 +88,7 @@ def test_an_integer_of_extended_json_is_an_int_and_a_plain_one_in_the_text_for_o
         assert read == {"a": 7, "b": [1 << 40], "c": -7}
         assert read["a"] * 2 == 14
         assert encode(read) == b'{"a":7,"b":[1099511627776],"c":-7}' == encode_lines([read]).strip() == canonical(read)
+        assert msgspec.json.encode(as_json(read)) == encode(read)
         assert extended(read) == read
         assert natives(read) == read
         assert type(natives(read)["a"]) is int
@@ -107,6 +108,29 @@ def test_the_long_in_a_date_is_a_part_of_the_date() -> None:
     text = b'{"at":{"$date":{"$numberLong":"5"}},"n":{"$numberLong":"5"}}'
     assert decode(text) == {"at": {"$date": {"$numberLong": "5"}}, "n": 5} == from_text(msgspec.json.decode(text))
     assert unmarked(text) == b'{"at":{"$date":{"$numberLong":"5"}},"n":5}' == unmarked(text.replace(b":{", b": {"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$date": {"price": 1.5}},
+        {"$date": {"n": Long(7)}},
+        {"$date": [1.5, Decimal(5)]},
+        {"$date": 1.5},
+        {"$date": Decimal(5)},
+        {"$date": {"$numberLong": 1.5}},
+        {"$date": {"$numberLong": "5", "x": 1.5}},
+        {"$numberLong": 1.5},
+        {"$numberInt": [1.5]},
+    ],
+    ids=repr,
+)
+def test_an_object_that_only_looks_like_a_date_or_a_number_keeps_the_types_in_it(value: dict[str, Any]) -> None:
+    for read in (decode(store({"x": value}))["x"], from_text(msgspec.json.decode(store({"x": tagged(value, every=True)})))["x"]):
+        assert read == value
+        assert repr(read) == repr(value)
+        assert store(read) == store(value)
+    assert decode(unmarked(store({"x": value}))) == decode(encode({"x": value}))
 
 
 @pytest.mark.parametrize("text", ['{"$numberLong":1.5}', '{"$numberLong":"x"}', '{"$numberInt":true}', '{"$numberLong":"1","a":2}'])

@@ -35,7 +35,8 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
         "changes alike: what leaves the choice is a delete.",
         sink="whole documents are put in place by _id (replaced or inserted), deletes by _id, in order; durable on a majority unless "
         "the address says otherwise. BSON types come out as they went in. A message without an id gets one made of the pipeline and "
-        "its offset. The collection headwater_owners of the database says which log's run writes to it; a run of another log is refused.",
+        "its offset. The collection headwater_owners of the database says which log's run writes to it; a run of another log is refused. "
+        "The user needs find, insert and update on that collection, too.",
         sample='mongodb("${MONGODB_URI}", tail=True, collection_filters={"orders": {"open": True}})',
     )
 

@@ -14,7 +14,7 @@ from pymongo.errors import ConfigurationError, InvalidURI, OperationFailure, PyM
 from pymongo.uri_parser import parse_uri
 
 from headwater.adaptors.mongodb.types import CODEC
-from headwater.adaptors.owner_note import NAME
+from headwater.adaptors.owner_note import GRANT, NAME
 from headwater.core.errors import BadConfig, BadInput, Denied, HeadwaterError, NotFound, Timeout, Unreachable
 from headwater.pipeline.clients import Closing, addresses, error_text, shown
 from headwater.pipeline.env import Env
@@ -112,7 +112,7 @@ class MongoConnection(Closing):
             hint = "Look at collection_filters." if seconds is None else "Correct it with edit."
             return BadInput(f"MongoDB at {self.where} refuses the request: {_first(error)}.", hint=hint)
         if isinstance(error, OperationFailure) and error.code in DENIED:
-            return Denied(f"MongoDB at {self.where} refuses the user: {_first(error)}.", hint="Grant the user the right.")
+            return Denied(f"MongoDB at {self.where} refuses the user: {_first(error)}.", hint=GRANT)
         if isinstance(error, OperationFailure):
             return Unreachable(f"MongoDB at {self.where} has failed: {_first(error)}.", hint="See its log.")
         return Unreachable(

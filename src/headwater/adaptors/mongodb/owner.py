@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pymongo.errors import DuplicateKeyError
 from pymongo.read_concern import ReadConcern
@@ -17,6 +17,8 @@ _CLAIM = "claim"
 
 class MongoOwnerNote(OwnerNote):
     """A version is the text of the note."""
+
+    rights: ClassVar[str] = f"find, insert and update on the collection {NAME} of the database"
 
     def __init__(self, connection: MongoConnection, pipeline: str, sink: str) -> None:
         super().__init__(f"MongoDB at {connection.where}", pipeline, sink)

@@ -35,8 +35,8 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
         '"5" are the same document. A message without an id gets one made of the pipeline and its offset. Dates, decimals, binary data and '
         "ids are written as plain JSON. Each document's version (external_gte) is made of the message's offset, so that a late duplicate "
         "never overwrites what is newer; a log made anew counts as newer than the one before (the index's mapping lists them under _meta). "
-        "versions=False leaves that out. The hidden index .headwater-owners says which log's run writes to a sink; a run of another log is "
-        "refused.",
+        "versions=False leaves that out. The hidden index .headwater-owners says which log's run writes to a sink's `index`; a run of "
+        "another log is refused. The user needs get, index, create_index and indices:admin/mappings/get on it, too.",
         sample='opensearch("${SEARCH_URI}", index="shop-{namespace}")',
     )
 

@@ -11,6 +11,7 @@ import msgspec
 from opensearchpy import OpenSearch, exceptions
 from opensearchpy.serializer import JSONSerializer
 
+from headwater.adaptors.owner_note import GRANT
 from headwater.core.errors import (
     BadConfig,
     BadInput,
@@ -122,7 +123,8 @@ class SearchClient(Closing):
             case 403 if BLOCKED in reason:
                 return Unreachable(f"OpenSearch at {self.where} blocks {asked}: {reason}.", hint="Remove the block.")
             case 401 | 403:
-                return Denied(f"OpenSearch at {self.where} refuses this user {asked}: {reason}.", hint="Grant the user the right.")
+                hint = GRANT if status == 403 else "Look at user and password in the URI."
+                return Denied(f"OpenSearch at {self.where} refuses this user {asked}: {reason}.", hint=hint)
             case 404:
                 return NotFound(f"OpenSearch at {self.where} does not have it: {reason}.", hint="See what there is at _cat/indices.")
             case 409:

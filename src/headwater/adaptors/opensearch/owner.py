@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from headwater.adaptors.opensearch.client import SearchClient
@@ -17,8 +17,11 @@ _SETTINGS = {"settings": {"index": {"hidden": True, "number_of_shards": 1}}, "ma
 class SearchOwnerNote(OwnerNote):
     """A version is what the server calls the sequence number and the primary term; None: there is no note."""
 
-    def __init__(self, client: SearchClient, pipeline: str, sink: str) -> None:
-        super().__init__(f"OpenSearch at {client.where}", pipeline, sink)
+    rights: ClassVar[str] = f"get, index, create_index and indices:admin/mappings/get on the index {INDEX}"
+
+    def __init__(self, client: SearchClient, pipeline: str, sink: str, index: str) -> None:
+        """`index`: the sink's, with `{namespace}` in it."""
+        super().__init__(f"OpenSearch at {client.where}", pipeline, sink, target=index)
         self._client = client
         self._id = quote(self.key, safe="")
 

@@ -69,7 +69,7 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
     def writer(self, part: Part) -> SinkWriter:
         client = self.adaptor.connect()
         try:
-            SearchOwnerNote(client, part.pipeline, part.sink).check(part.epoch)  # reports a wrong URI, too, before the first message
+            self._note(client, part.pipeline, part.sink).check(part.epoch)  # reports a wrong URI, too, before the first message
         except BaseException:
             client.close()
             raise
@@ -77,11 +77,11 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
 
     def owner(self, pipeline: str, sink: str) -> SinkClaim | None:
         with self.adaptor.connect() as client:
-            return SearchOwnerNote(client, pipeline, sink).owner()
+            return self._note(client, pipeline, sink).owner()
 
     def claim(self, mine: SinkClaim, former: SinkClaim | None = None) -> bool:
         with self.adaptor.connect() as client:
-            SearchOwnerNote(client, mine.pipeline, mine.sink).claim(mine, former)
+            self._note(client, mine.pipeline, mine.sink).claim(mine, former)
         return True
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +108,9 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
         with adaptor.connect() as client:
             for found in all_documents(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
                 yield row(found.pop("_id"), found)
+
+    def _note(self, client: SearchClient, pipeline: str, sink: str) -> SearchOwnerNote:
+        return SearchOwnerNote(client, pipeline, sink, self.adaptor.place("{namespace}"))
 
 
 class OpenSearchWriter(ConvertingWriter[BulkItem]):

@@ -18,12 +18,14 @@ from headwater.pipeline.message import Message
 from headwater.pipeline.namespaces import Namespaces
 from headwater.pipeline.operating.field_types import types_in
 from headwater.pipeline.overlap import OverlapCheck
+from headwater.pipeline.running.copy_order import CopyOrder
 from headwater.pipeline.source_adaptor import CanCopy, Slice
 from headwater.pipeline.transform import chain
 from headwater.pipeline.transforms.missing_columns import MISSING, told
 
 SAMPLE = 500  # documents of a namespace whose types are told
 NAMESPACES = 20
+_ONE_TASK = "they may change ids, so one task at a time writes a copy; keeps_id=True, where they leave the id fields alone, lets all write"
 _UNOWNED = "it keeps no note of who writes there: a run of the same pipeline from another data directory is not refused"
 
 
@@ -124,16 +126,19 @@ def _copy(message: Message, offset: int = 0) -> Message:
 
 
 def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, Any]:
-    if pipeline.sinks[name].needs_session:
+    sink = pipeline.sinks[name]
+    if sink.needs_session:
         from headwater.spark import session
 
         session()
     try:
-        given = chain(pipeline.sinks[name].transforms)([_copy(message)])[0]
+        given = chain(sink.transforms)([_copy(message)])[0]
+        by_offset = sink.adaptor.ordered() or sink.adaptor.gathers()
     except HeadwaterError as error:
         return _bad(f"{name}'s transforms", error)
     said = "drop the first message" if given is None else f"make of it {values.encode(given.data).decode()}"
-    return _good(f"{name}'s transforms", said)
+    parallel = by_offset or CopyOrder(sink).keeps_ids({message.namespace: message.id_fields})
+    return _good(f"{name}'s transforms", said if parallel else f"{said}; {_ONE_TASK}")
 
 
 def _good(name: str, said: str) -> dict[str, Any]:

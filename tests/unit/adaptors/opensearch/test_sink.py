@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -12,9 +15,12 @@ import pytest
 
 from headwater.adaptors.opensearch.adaptor import OpenSearch, elasticsearch, index_name, opensearch
 from headwater.adaptors.opensearch.client import SearchClient, explained
+from headwater.adaptors.opensearch.owner import SearchOwnerNote
 from headwater.adaptors.opensearch.sink import id_text, plain, problem
-from headwater.core.errors import BadConfig, BadInput, Unavailable, Unreachable
+from headwater.core.errors import BadConfig, BadInput, Denied, Unavailable, Unreachable
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.env import env
+from headwater.pipeline.sink_adaptor import Part
 
 
 @pytest.mark.parametrize(
@@ -167,8 +173,10 @@ def test_an_address_that_is_none(uri: str) -> None:
         SearchClient(uri)
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_a_server_that_is_too_busy_is_waited_for_like_one_that_is_away(status: int) -> None:
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """The address of a server that answers everything so."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
@@ -182,12 +190,48 @@ def test_a_server_that_is_too_busy_is_waited_for_like_one_that_is_away(status: i
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            with SearchClient(f"http://127.0.0.1:{server.server_address[1]}") as client:
-                with pytest.raises(Unreachable, match=rf"cannot take this now \({status}\)"):
-                    client.get("/")
-                with pytest.raises(Unavailable) as told:
-                    client.ask("GET", "/", patient=True)
-                assert type(told.value) is Unavailable
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join()
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_server_that_is_too_busy_is_waited_for_like_one_that_is_away(status: int) -> None:
+    with answering(status) as uri, SearchClient(uri) as client:
+        with pytest.raises(Unreachable, match=rf"cannot take this now \({status}\)"):
+            client.get("/")
+        with pytest.raises(Unavailable) as told:
+            client.ask("GET", "/", patient=True)
+        assert type(told.value) is Unavailable
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "hint"),
+    [
+        (
+            403,
+            "may not keep the note of who owns sink s, ",
+            "Grant the user get, index, create_index and .* on the index .headwater-owners",
+        ),
+        (401, "refuses this user", "Look at user and password"),
+    ],
+)
+def test_a_right_that_the_note_of_the_owner_lacks_is_named(status: int, said: str, hint: str) -> None:
+    mine = SinkClaim(pipeline="p#g", sink="s", epoch=1)
+    with answering(status) as uri:
+        sink = opensearch(uri)
+        part = Part(pipeline="p#g", sink="s", start=0, end=1, epoch=1)
+        for use in (lambda: sink.owner("p#g", "s"), lambda: sink.claim(mine), lambda: sink.writer(part)):
+            with pytest.raises(Denied, match=said) as told:
+                use()
+            assert re.match(hint, told.value.hint)
+
+
+def test_sinks_of_one_name_with_other_indices_have_notes_of_their_own() -> None:
+    def key(index: str) -> str:
+        with SearchClient("http://x") as client:
+            return SearchOwnerNote(client, "p#g", "s", opensearch("http://x", index=index).index_for("{namespace}")).key
+
+    assert key("prod-{namespace}") == key("Prod-{namespace}") == "p/s/prod-{namespace}"
+    assert key("test-{namespace}") != key("prod-{namespace}")

@@ -12,7 +12,7 @@ from headwater.adaptors.file.adaptor import File
 from headwater.core.errors import Unreachable
 from headwater.core.settings import Settings, SparkSettings
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.pipeline import sql
+from headwater.pipeline import python, sql
 from headwater.pipeline.adaptors import file, sqlite
 from headwater.pipeline.definition import Pipeline
 from headwater.pipeline.operating.preflight import preflight
@@ -54,6 +54,18 @@ def test_a_sample_tells_the_types_of_fields_and_warns_of_mixtures(tmp_path: Path
         ("orders", 415, ["_id", "price"])
     ]
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_sink_whose_copy_one_task_writes_is_told_how_all_may(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"_id": 1}\n')
+    pipeline = Pipeline("p")
+    rows = pipeline.source("in", File(uri=str(tmp_path / "in.jsonl")))
+    rows.transform(python(lambda message: message)).save("one", sqlite(str(tmp_path / "one.db")))
+    rows.transform(python(lambda message: message, keeps_id=True)).save("all", sqlite(str(tmp_path / "all.db")))
+    rows.transform(python(lambda message: message)).save("lines", File(uri=str(tmp_path / "out.jsonl")))
+    said = {one["name"]: one["said"] for one in preflight(pipeline)["checks"]}
+    assert "keeps_id=True" in said["one's transforms"]
+    assert said["all's transforms"] == said["lines's transforms"] == 'make of it {"_id":1}'
 
 
 def test_a_document_that_cannot_be_decoded_is_no_failed_check(tmp_path: Path) -> None:
