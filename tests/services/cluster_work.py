@@ -28,11 +28,14 @@ GIVE_UP = 240
 @contextmanager
 def driver(master: str) -> Iterator[SparkSession]:
     from pyspark import cloudpickle
+    from pyspark.sql import SparkSession
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import the tests
     # The cluster's workers have one core and 1 GiB each; all of it is on this machine.
     conf = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.driver.host": "127.0.0.1"}
     conf["spark.executor.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+    if (left := SparkSession.getActiveSession()) is not None:  # of a pipeline that another file has run in this process
+        left.stop()
     started = session(quick(master, **conf), archive="use")
     try:
         yield started

@@ -105,7 +105,8 @@ class OffsetParts:
         self._store.sync()
 
     def leave(self, former: str) -> None:
-        """Rename the parts of a former log to names that no part of the new log can have."""
+        """Rename the parts of a former log to names that no part of the new log can have. `former`: its generation, in Kafka's letters."""
+        former = former.replace("/", "_")  # no folder
         there, times, called = self._store.list("earlier-"), 1, former
         while any(name.startswith(f"earlier-{called}-") for name in there):  # parts of the same name, which would be written over
             times += 1

@@ -117,6 +117,12 @@ def test_parts_of_another_log_keep_their_content(store: MemoryStore, parts: Offs
     assert sorted(store.list("earlier-")) == [f"earlier-old-{name}", f"earlier-old.2-{name}", f"earlier-old.3-{name}"]
 
 
+def test_a_generation_of_kafka_may_have_slashes_and_makes_no_folder(store: MemoryStore, parts: OffsetParts) -> None:
+    name = put(store, parts, 0, 4)
+    parts.leave("FyuDk/U")
+    assert store.list("") == [f"earlier-FyuDk_U-{name}"]
+
+
 def test_an_older_run_and_another_sink_are_refused(store: MemoryStore) -> None:
     mine = PartsOwnership(store, "work/owner.json", "p#1", "s")
     assert not mine.mine()
