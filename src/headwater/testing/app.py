@@ -33,11 +33,13 @@ def app_over(
     clock: Clock | None = None,
     performers: Mapping[str, Any] | None = None,
     origins: Sequence[str] = (),
+    backend: LocalBackend | None = None,
 ) -> App:
     """Every address of the server and `more`. Ids are `id`, bodies have up to 10,000 bytes. `performers`: of parts, in place
-    of theirs. `origins`: of other sites, whose pages may ask. The front page calls the directory `orders-data`."""
+    of theirs. `origins`: of other sites, whose pages may ask. `backend`: one that the test closes, with all that it has opened. The
+    front page calls the directory `orders-data`."""
     clock, metrics, stop = clock or SystemClock(), metrics or Metrics(), asyncio.Event()
-    backend = LocalBackend(log, clock=clock, performers=performers)
+    backend = LocalBackend(log, clock=clock, performers=performers) if backend is None else backend
     streams = Streams(most=10, memory=1 << 20, metrics=metrics.http, now=clock.monotonic)
     handlers = Handlers(backend, streams=streams, stop=stop, ids=lambda: "id")
     own = OwnHandlers(

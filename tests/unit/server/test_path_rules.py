@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from headwater.client.local import local_log
+from headwater.client.local_backend import LocalBackend
 from headwater.core.clock import SystemClock
 from headwater.core.errors import BadConfig
 from headwater.core.settings import Settings
@@ -46,11 +47,13 @@ def tokens(folder: Path) -> Path:
 async def http(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     log = local_log(Settings(), tmp_path / "data", SystemClock())
     await log.open()
-    app = app_over(log, tokens=Tokens.load(tokens(tmp_path)))
+    backend = LocalBackend(log, clock=SystemClock())
+    app = app_over(log, tokens=Tokens.load(tokens(tmp_path)), backend=backend)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://server") as client:
         for path in ("shop/catalogue~/hat", "shop/orders~/1", "shop/settings", "shopping/list", "bank/alice", "shop/catalogue~x"):
             assert (await client.put(f"{CONTENT}/{path}", json={"of": path}, headers=by(ALL))).status_code == 201
         yield client
+    await backend.aclose()
     await log.aclose()
 
 

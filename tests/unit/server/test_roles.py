@@ -12,6 +12,7 @@ import pytest
 
 from headwater import parts
 from headwater.client.local import local_log
+from headwater.client.local_backend import LocalBackend
 from headwater.core.clock import SystemClock
 from headwater.core.settings import Settings
 from headwater.server.auth import Tokens
@@ -30,9 +31,11 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     file.write_text("".join(f"{role.name.lower()} {token}\n" for role, token in TOKENS.items()))
     file.chmod(0o600)
     log = local_log(Settings(), tmp_path / "data", SystemClock())
-    app = app_over(log, tokens=Tokens.load(file))
+    backend = LocalBackend(log, clock=SystemClock())
+    app = app_over(log, tokens=Tokens.load(file), backend=backend)
     async with httpx2.AsyncClient(base_url="http://server", transport=httpx2.ASGITransport(app=app)) as opened:
         yield opened
+    await backend.aclose()
     await log.aclose()
 
 
