@@ -30,7 +30,7 @@ MODULES = {
         sqlite/adaptor sqlite/session sqlite/tables
     """,
     "cli": """
-        app command completion config demo doc doc_care doc_export doc_options doc_reading doc_schemas doc_templates
+        app command completion config doc doc_care doc_export doc_options doc_reading doc_schemas doc_templates
         doc_writing doctor doctor_queues finding journal journal_appending journal_care journal_changing journal_ciphers
         journal_looking journal_options journal_projection journal_reading journal_replicating journal_snapshots
         journal_transferring log log_appending log_care log_claims log_topics options pipeline pipeline_changing

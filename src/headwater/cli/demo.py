@@ -31,8 +31,7 @@ def demo(context: typer.Context, data: DataDir = None, config: ConfigFile = None
     from headwater.core.clock import SystemClock
     from headwater.server.tour.tour import tour
 
-    # A stopping server ends its tour with SIGTERM: treat it as Ctrl-C, which also ends a Spark job.
-    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    hear_interrupts()
     try:
         false = tour(loaded.settings, sys.stdout, SystemClock())
     except KeyboardInterrupt:
@@ -42,6 +41,26 @@ def demo(context: typer.Context, data: DataDir = None, config: ConfigFile = None
         raise Differs(
             f"{len(false)} of the tour's claims did not hold: {'; '.join(false)}.", hint="Run `headwater doctor`, and report this."
         )
+
+
+def hear_interrupts() -> None:
+    """Treat SIGTERM, with which a stopping server ends its tour, as Ctrl-C, which also ends a Spark job.
+
+    Python ignores an interrupt that comes within a callback of a weak reference or a finalizer: it comes again a moment later.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def ignored(what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+        else:
+            before(what)
+
+    before, sys.unraisablehook = sys.unraisablehook, ignored
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGALRM, interrupt)
 
 
 def clean(data: DataDir = None, config: ConfigFile = None, json: Json = False) -> None:
