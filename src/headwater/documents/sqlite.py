@@ -94,8 +94,8 @@ class SqliteDocumentStore(DocumentStore):
         self._check_place(partition, generation)
         return StoredPoint(applied, revision or 0, None if row[0] is None else DocumentRow(*row))
 
-    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None) -> None:
-        with self._database.transaction() as transaction:
+    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None, patience: float | None = None) -> None:
+        with self._database.transaction(patience) as transaction:
             stored = self._stored_applied(transaction)
             check_since(self.partition, stored, since)
             base = SqliteFoldBase(transaction, self._database.path)

@@ -179,10 +179,11 @@ class DocumentStore(ABC):
             return StoredPoint(view.applied(), 0 if head is None else head.revision, None if head is None else view.row(uri, item))
 
     @abstractmethod
-    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None) -> None:
+    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None, patience: float | None = None) -> None:
         """Fold records, in the order of their offsets; `applied` is the applied offset after them. Records below the applied offset are
         passed over. `since`: the offset from which on these are all records; a store that lacks some before it raises `Conflict`.
-        Keeps the rows of every index of the collection right, in whatever state the index is.
+        Keeps the rows of every index of the collection right, in whatever state the index is. `patience`: how many seconds to wait for
+        others that write, in a store where writers wait for each other and other than it was opened for.
 
         A record that says an index is ready, before `add_index_rows` has said that it is complete, has the missing rows added here: the
         store is being folded anew. Errors: `Differs` where a revision does not follow; `Conflict`. Then nothing is applied."""
