@@ -101,6 +101,8 @@ class DocumentPartition(CommitThread[_Call]):
         """Every record below `end` is durable, and every one below `applied` is in the store."""
         self._stored = 0  # the store's own offset, behind its last record: claims and what does not count may follow it
         self.accepted = self.unapplied_commits = self.commits = 0
+        self.unapplied_error = ""
+        """Why the store has not taken what is durable."""
         super().__init__(name=f"{self.topic}-{self.number}")
 
     def call(self, request: Request) -> asyncio.Future[Any]:
@@ -324,9 +326,9 @@ class DocumentPartition(CommitThread[_Call]):
             self._rests_until = now + _REST * (now - began)
             if not self._behind:  # once for each outage
                 _logger.warning("Records of %s/%s are durable, but not applied yet: %s", self.topic, self.number, error)
-            self._behind = True
+            self._behind, self.unapplied_error = True, _message(error)
             return False
-        self._behind = False
+        self._behind, self.unapplied_error = False, ""
         self.applied = self.end
         self._tail.forget_before(self.applied)
         return True

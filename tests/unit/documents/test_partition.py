@@ -92,9 +92,11 @@ async def test_a_store_that_fails_after_the_append_fails_nobody(tmp_path: Path) 
             with pytest.raises(Unavailable):
                 await documents.call_partition(0, RedriveCall())
             assert documents.status()[0].unapplied_commits > 0
+            assert documents.status()[0].error == "The store does not answer."
             stores.failing = False
             assert await documents.call_partition(0, RedriveCall()) == 4
             assert documents.applied(0) == 5
+            assert documents.status()[0].error == ""
             after = await put(documents, "a", 7)
             assert (after.revision, after.applied) == (6, True)
 
