@@ -21,6 +21,7 @@ from headwater.documents.open_documents import OpenDocuments
 from headwater.documents.path import ResourcePath, parse_path
 from headwater.documents.query import CollectionQuery, QueryPage, run_query
 from headwater.documents.query_budget import QueryLimits
+from headwater.documents.row_pages import RowPages
 from headwater.documents.settings import DocumentSettings
 from headwater.documents.store import DocumentHead, DocumentRow
 from headwater.documents.write import Precondition
@@ -37,7 +38,8 @@ _OF_COLLECTIONS = {
     "explain": "explain",
 }
 _HEADS = 1000
-_ROWS = 50  # items of an export that are read at once, each of which may be large
+_ROWS = 50  # items of an export that are read at once, unless `_READ` bytes end that before
+_READ = 1 << 20
 _EXPORTED = 8 << 20  # bytes of bodies after which a page of an export ends
 
 
@@ -167,14 +169,13 @@ def _is_read(documents: OpenDocuments, uri: str) -> bool:
 
 
 def _items(documents: OpenDocuments, uri: str, after: str) -> Iterator[tuple[ResourcePath, DocumentRow]]:
-    while True:
+    pages, ended = RowPages(_ROWS, _READ), False
+    while not ended:
         with documents.view(uri) as view:
-            rows = view.rows(uri, low=f"{after}\0" if after else "", limit=_ROWS)
+            rows, ended = pages.page(view, uri, after)
         for row in rows:
             yield ResourcePath(uri, row.item), row
-        if len(rows) < _ROWS:
-            return
-        after = rows[-1].item
+            after = row.item
 
 
 def _heads(documents: OpenDocuments, request: requests.ListContent) -> Iterator[DocumentHead]:
