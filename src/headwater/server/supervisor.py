@@ -1,7 +1,8 @@
 """Supervises the workers of a server: starts them, restarts dead ones, kills those that hang, and ends them together.
 
 A worker's event loop writes a byte to its parent every second: a worker that does not for `server.hang_timeout`, or before it is ready for
-two minutes where that is longer, hangs, and would keep its partitions and queued connections for ever. Time in which the parent itself stood still does not count: the workers may have, too.
+two minutes where that is longer, hangs, and would keep its partitions and queued connections for ever. Time in which the parent itself
+stood still does not count: the workers may have, too.
 
 The parent listens on the sockets and serves nothing. Workers inherit them by fork, so that a worker's death loses no queued connection. The
 parent has no threads and no event loop, because it forks at any time.
