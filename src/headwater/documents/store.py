@@ -245,6 +245,10 @@ class DocumentStores(ABC):
         """The store of a partition, made where there is none. `generation`: of the topic. The store of another generation raises `Differs`
         from all but `clear`, which makes it an empty one of this generation."""
 
+    def check_unused(self, topic: str) -> None:
+        """Before a topic that is not there is taken for one that was never written. Errors: `Differs` where the stores have rows, as far as
+        that is known: then its log is missing."""
+
     def base_files(self) -> BaseFiles | None:
         """Where base copies are kept so that every owner of a partition finds them; None: on the disk of this machine, as the stores."""
         return None
