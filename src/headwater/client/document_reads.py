@@ -28,15 +28,6 @@ from headwater.documents.write import Precondition
 from headwater.wire.operation import Reply
 from headwater.wire.times import show_time
 
-_OF_COLLECTIONS = {
-    "size": "size",
-    "filter": "filter",
-    "sort": "sort",
-    "skip_max": "skipMax",
-    "cursor": "cursor",
-    "count": "count",
-    "explain": "explain",
-}
 _HEADS = 1000
 _ROWS = 50  # items of an export that are read at once, unless `_READ` bytes end that before
 _READ = 1 << 20
@@ -57,7 +48,7 @@ class DocumentReads:
         documents, path = await self._opened(), request.resource
         if path.is_collection:
             return await self._page(documents, path, request)
-        parameter = next((written for field, written in _OF_COLLECTIONS.items() if getattr(request, field) is not None), None)
+        parameter = next((written for field, written in requests.OF_QUERIES.items() if getattr(request, field) is not None), None)
         if parameter is not None:
             raise BadInput(f"`{parameter}` is of collections, and {path.text} is none.", hint="The path of a collection ends with ~.")
         head, row = await documents.read(path)
@@ -75,7 +66,9 @@ class DocumentReads:
             count=request.counted,
         )
         head, page = await asyncio.to_thread(self._queried, documents, path, query)
-        parameters = {written: str(value) for field, written in _OF_COLLECTIONS.items() if (value := getattr(request, field)) is not None}
+        parameters = {
+            written: str(value) for field, written in requests.OF_QUERIES.items() if (value := getattr(request, field)) is not None
+        }
         following = page.cursor or None
         body = hal_page(
             path.uri,
