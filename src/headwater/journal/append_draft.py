@@ -179,7 +179,7 @@ def draft(
     if len(given) > _MOST_EVENTS:
         raise BadInput(f"{len(given)} events are too many for one Append.", hint=f"Append up to {_MOST_EVENTS} at once.")
     shared = _tags(tags) if tags else ()
-    events = [_event(one, shared) for one in given]
+    events = [_event(event, shared) for event in given]
     about = _NOTHING
     if metadata is not None or header_metadata is not None or expire_after is not None:
         payload = PayloadMetadata(duration_of(expire_after), None if metadata is None else _json(metadata, "metadata"))
@@ -263,13 +263,13 @@ def _tags(given: Sequence[str]) -> tuple[str, ...]:
 
 def _numbers(events: Sequence[Event]) -> list[int] | None:
     """The numbers that the events bring; None where they bring none."""
-    given = [event.seq_nr for event in events]
-    if given.count(None) == len(given):
+    seq_nrs = [event.seq_nr for event in events]
+    if seq_nrs.count(None) == len(seq_nrs):
         return None
-    if None in given:
+    if None in seq_nrs:
         raise BadInput("Some events have a number and others have none.", hint="Give seq_nr to all of them, or to none.")
-    numbers = [check_seq_nr(number) for number in given]
-    if any(one >= other for one, other in itertools.pairwise(numbers)):
+    numbers = [check_seq_nr(number) for number in seq_nrs]
+    if any(number >= next_number for number, next_number in itertools.pairwise(numbers)):
         raise BadInput("The events are not in the order of their numbers.", hint="Sort them by seq_nr; each number once.")
     return numbers
 

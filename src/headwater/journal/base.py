@@ -131,9 +131,9 @@ class JournalBases:
         Errors: `Damaged` where the base is not what its note says.
         """
         if folder is None:
-            with tempfile.TemporaryDirectory(prefix="headwater-journal-") as made:
-                with self.scratch(note, folder=Path(made)) as found:
-                    yield found
+            with tempfile.TemporaryDirectory(prefix="headwater-journal-") as directory:
+                with self.scratch(note, folder=Path(directory)) as scratch_folder:
+                    yield scratch_folder
             return
         if note is not None:
             target = folder / note.topic / f"{note.partition}.db"

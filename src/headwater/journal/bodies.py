@@ -98,7 +98,7 @@ def body_of(
 ) -> AppendBody:
     """The body of an Append, for a client that has checked it with `draft`."""
     return AppendBody(
-        events=[_sent(one) for one in given],
+        events=[_sent(event) for event in given],
         tags=list(tags),
         headers=dict(headers or {}),
         metadata=_raw(metadata),

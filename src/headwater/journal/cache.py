@@ -246,5 +246,5 @@ class HeadCache:
             at = bisect_left(offsets, start)
             if len(offsets) - at > _FEW:
                 return None
-            found = [records.get(offset) for offset in offsets[at:]]  # what is no Append is not kept
-        return None if None in found else found  # type: ignore[return-value]
+            actions = [records.get(offset) for offset in offsets[at:]]  # what is no Append is not kept
+        return None if None in actions else actions  # type: ignore[return-value]

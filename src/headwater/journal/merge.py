@@ -47,10 +47,11 @@ def distinct(rows: Iterable[EventRow], policy: Duplicates, count: DuplicateCount
         yield kept
 
 
-def duplicate(id: str, one: EventRow, other: EventRow) -> Damaged:
+def duplicate(id: str, row: EventRow, other_row: EventRow) -> Damaged:
     """The error for two events of one number."""
     return Damaged(
-        f"Journal {id!r:.60} has event {one.seq_nr} twice: at offsets {one.offset} and {other.offset} of partition {other.partition}.",
+        f"Journal {id!r:.60} has event {row.seq_nr} twice: at offsets {row.offset} and {other_row.offset} of partition "
+        f"{other_row.partition}.",
         hint='Two writers have numbered events themselves. Read one of them with journal.duplicates = "first" or "last".',
     )
 

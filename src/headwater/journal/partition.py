@@ -99,21 +99,21 @@ class JournalPartition:
 
     def records(self, offsets: Sequence[int]) -> list[Record]:
         """The records at these offsets. Errors: `OffsetGone` where one is not there any more."""
-        found = self.log.read_at(self.topic.name, self.number, offsets)
-        if None in found:
-            raise OffsetGone(f"{self.topic.name}/{self.number} no longer holds offset {offsets[found.index(None)]}.", hint="Read again.")
-        return [record for record in found if record is not None]
+        records = self.log.read_at(self.topic.name, self.number, offsets)
+        if None in records:
+            raise OffsetGone(f"{self.topic.name}/{self.number} no longer holds offset {offsets[records.index(None)]}.", hint="Read again.")
+        return [record for record in records if record is not None]
 
     def appends(self, offsets: Sequence[int]) -> list[ActionRecord | None]:
         """The Appends at these offsets; None for a record that is none. Errors: `OffsetGone`; `UnreadableRecord`."""
         cache = self._cache
-        found = [None if cache is None else cache.append(offset) for offset in offsets]
-        missing = [index for index, record in enumerate(found) if record is None]
+        appends = [None if cache is None else cache.append(offset) for offset in offsets]
+        missing = [index for index, record in enumerate(appends) if record is None]
         if missing:
             for index, record in zip(missing, self.records([offsets[index] for index in missing]), strict=True):
                 action = read_record(record)
-                found[index] = action if action is not None and action.value is not None else None
-        return found
+                appends[index] = action if action is not None and action.value is not None else None
+        return appends
 
     # -- the store --------------------------------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ class JournalPartition:
             block: AbstractContextManager[PartitionView | None] | None = None
             try:
                 with (block := self.view(log_instead=log_instead)) as view:
-                    found = call(view)
+                    answer = call(view)
                 if block is not LOG_ALONE:
                     self.reach.found()
-                return found
+                return answer
             except (OffsetGone, Conflict):
                 if not left:
                     raise
@@ -358,17 +358,17 @@ class JournalPartition:
 
     def _scanned(self, key: bytes, start: int, end: int, epoch: int) -> TailActions:
         """The actions of a journal in [start, end), found in the log."""
-        found = self.scan_actions([key], start, end, epoch).get(key)
-        return TailActions() if found is None else found
+        actions = self.scan_actions([key], start, end, epoch).get(key)
+        return TailActions() if actions is None else actions
 
     def scan_actions(self, keys: Collection[bytes], start: int, end: int, epoch: int) -> dict[bytes, TailActions]:
         """The actions in [start, end) of journals, by their keys, found in the log in one go. `epoch`: of the partition at `start`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found: dict[bytes, TailActions] = {}
+        actions: dict[bytes, TailActions] = {}
         if start >= end:
-            return found
+            return actions
         self._check_gap(start)
         epochs = epochs_from(epoch, claimed=self._claimed)
         wanted, names = pa.array(list(keys), pa.binary()), set(keys)
@@ -387,11 +387,11 @@ class JournalPartition:
                 try:
                     action = read_record(record)
                 except UnreadableRecord:
-                    found.setdefault(key, TailActions()).add_unreadable(offset)
+                    actions.setdefault(key, TailActions()).add_unreadable(offset)
                     continue
                 if action is not None:
-                    found.setdefault(key, TailActions()).add(action)
-        return found
+                    actions.setdefault(key, TailActions()).add(action)
+        return actions
 
     @property
     def cache(self) -> HeadCache | None:

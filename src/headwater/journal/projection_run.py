@@ -221,10 +221,10 @@ class ProjectionRun:
         self._calls(handler(*arguments))
 
     def _copy(self, number: int) -> PartitionStore | None:
-        found = self._copies.get(number) or self._store().partition(self._topic.name, number, self._topic.generation, create=False)
-        if found is not None:
-            self._copies[number] = found
-        return found
+        copy = self._copies.get(number) or self._store().partition(self._topic.name, number, self._topic.generation, create=False)
+        if copy is not None:
+            self._copies[number] = copy
+        return copy
 
     def _left_out(self, number: int, offset: int) -> bool:
         self._control.look()

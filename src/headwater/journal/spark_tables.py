@@ -142,7 +142,7 @@ class _JournalTable(PlannedTable):
             places = places_of(key_of(id), part.counts)
             if len(places) > 1 and part.partition in places:
                 older = [partition(number) for number in places[: places.index(part.partition)]]
-                if all(one.joined(id, one.end()).head is None for one in older):
+                if all(older_partition.joined(id, older_partition.end()).head is None for older_partition in older):
                     newest = partition(places[-1])
                     end = part.end if newest.number == part.partition else newest.end()
                     yield from self._of_chosen(id, GrownJournal([partition(number) for number in places], id), end, opener)

@@ -210,17 +210,17 @@ class SqlitePartitionView(PartitionView):
         first, last = max(start, head.deleted + 1), head.seq_nr if stop is None else min(stop, head.seq_nr)
         if first > last:
             return
-        found = self._snapshot.rows(f"{_ROWS} {batch:d}", (id, first, last))
-        while found:
+        stored_rows = self._snapshot.rows(f"{_ROWS} {batch:d}", (id, first, last))
+        while stored_rows:
             try:
-                rows = _event_rows(found, self._partition, head.record_id)
+                rows = _event_rows(stored_rows, self._partition, head.record_id)
             except ROTTEN as error:
                 raise self._store.damaged(error) from error
             yield rows
-            if len(found) < batch:
+            if len(stored_rows) < batch:
                 return
-            seq_nr, _, offset, *_, rowid = found[-1]
-            found = self._snapshot.rows(f"{_NEXT_ROWS} {batch:d}", (id, seq_nr, last, seq_nr, offset, rowid))
+            seq_nr, _, offset, *_, rowid = stored_rows[-1]
+            stored_rows = self._snapshot.rows(f"{_NEXT_ROWS} {batch:d}", (id, seq_nr, last, seq_nr, offset, rowid))
 
     def ids(self, after: str | None = None, limit: int = 1000) -> list[str]:
         return [id for (id,) in self._page("ids", after, limit)]
@@ -270,7 +270,7 @@ class SqlitePartitionView(PartitionView):
         return self._snapshot.rows(STATEMENTS[name], (after, limit))
 
 
-def _event_rows(found: list[Row], partition: int, record_id: uuid.UUID | None) -> list[EventRow]:
+def _event_rows(rows: list[Row], partition: int, record_id: uuid.UUID | None) -> list[EventRow]:
     """One expression for each row: this is where reading spends its time."""
     return [
         EventRow(
@@ -286,7 +286,7 @@ def _event_rows(found: list[Row], partition: int, record_id: uuid.UUID | None) -
             Payload(_KINDS[kind], payload) if kind else None,  # type: ignore[arg-type]
             _headers(headers) if headers else (),
         )
-        for seq_nr, timestamp, offset, origin, version, tags, metadata, kind, payload, headers, _ in found
+        for seq_nr, timestamp, offset, origin, version, tags, metadata, kind, payload, headers, _ in rows
     ]
 
 

@@ -56,14 +56,14 @@ class TopicCipher:
         return None if self._noted is None else self._noted.cipher
 
     def _look(self) -> None:
-        found = self._control.look()
+        erasures = self._control.look()
         keys = self._keys()
         if keys is None:
             return
         if self._looked is None or (self._noted is None and self._control.on is not None):
             self._noted = keys.store.note(self.topic.name)
         applied = self._noted.applied if self._noted is not None and self._noted.control == self._control.generation else 0
-        self._erased.update(key for offset, erasure in found if offset >= applied for key in erasure.key_ids())
+        self._erased.update(key for offset, erasure in erasures if offset >= applied for key in erasure.key_ids())
 
     def keys(self) -> EntityKeys:
         """The keys, for an encrypted topic. Errors: `BadConfig` without a master key, `Differs` where its keys are in another store."""
