@@ -115,17 +115,17 @@ class CassandraDocumentStore(DocumentStore):
         checkpoint = self._begun()
         check_fold(uri, index, checkpoint.fold, fold)
         tables = self._tables(checkpoint)
-        stored, found = tables.heads([uri]).get(uri), tables.indexes(uri).get(index)
-        if stored is None or found is None:
+        stored, stored_index = tables.heads([uri]).get(uri), tables.indexes(uri).get(index)
+        if stored is None or stored_index is None:
             return
         upto = tables.rows("upto", uri, index)[0][0] or ""
         check_behind(uri, index, upto, after)
-        life, time = stored.life, checkpoint.base + max(found.offset, 0)
+        life, time = stored.life, checkpoint.base + max(stored_index.offset, 0)
         items = CassandraDocumentView(tables, checkpoint.applied).rows_of(uri, [row.item for row in rows])
         tables.requests.write(
-            tables.index_row(found.definition, uri, life, IndexRow(row.key, row.item, item.body), time)
+            tables.index_row(stored_index.definition, uri, life, IndexRow(row.key, row.item, item.body), time)
             for row, item in zip(rows, items, strict=True)
-            if item is not None and item.revision <= found.since
+            if item is not None and item.revision <= stored_index.since
         )
         if last > upto:
             # Of two values with one time the greater one stays, which is the later one here.

@@ -148,17 +148,17 @@ class PartitionHistory:
                     continue  # several changes of one record
                 offset = record.offset or 0
                 size += len(record.value or b"")
-                found = [
+                record_events = [
                     event
                     for event in read_events(record, self.topic, self.partition)
                     if places[0].revision <= event.revision <= places[-1].revision
                 ]
-                if not found or record.key != uri.encode():
+                if not record_events or record.key != uri.encode():
                     raise LogGap(
                         f"Offset {offset} of {self.topic}/{self.partition} is no change of {uri}, as the store says.",
                         hint="The log is another than the store's: see `headwater doc verify`.",
                     )
-                events += found
+                events += record_events
             at, count = at + count, count * 2
         return events
 

@@ -251,8 +251,8 @@ class OpenDocuments:
                 place.state = "Passive"
                 raise
             place.partition, place.state = partition, "Active"
-        for told in self.activated:
-            told(place.reads.number)
+        for callback in self.activated:
+            callback(place.reads.number)
         return partition
 
     async def _taken(self, place: PartitionPlace, *, take_over: bool, anew: bool) -> DocumentPartition:

@@ -66,8 +66,8 @@ class OverlaidView(DocumentView):
         if document is None:
             return self._view.rows_of(uri, items)
         stored = [item for item in items if item not in document.rows] if _shows_base(document) else []
-        found = dict(zip(stored, self._view.rows_of(uri, stored), strict=True)) if stored else {}
-        return [self._folded(document, item) if item in document.rows else found.get(item) for item in items]
+        stored_rows = dict(zip(stored, self._view.rows_of(uri, stored), strict=True)) if stored else {}
+        return [self._folded(document, item) if item in document.rows else stored_rows.get(item) for item in items]
 
     def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
         document = self._fold.documents.get(uri)
@@ -126,7 +126,7 @@ class OverlaidView(DocumentView):
 
     def expiring(self, before: int, limit: int) -> list[tuple[str, str]]:
         documents = self._fold.documents
-        found = [
+        expiring_items = [
             (row.expires, uri, item)
             for uri, document in documents.items()
             if not document.head.deleted
@@ -143,8 +143,8 @@ class OverlaidView(DocumentView):
         for uri, item in shown[:limit]:
             row = self._view.row(uri, item)
             if row is not None:
-                found.append((row.expires, uri, item))
-        return [(uri, item) for _, uri, item in sorted(found)[:limit]]
+                expiring_items.append((row.expires, uri, item))
+        return [(uri, item) for _, uri, item in sorted(expiring_items)[:limit]]
 
     # -- rows -------------------------------------------------------------------------------------------------
 

@@ -71,9 +71,9 @@ class PartitionReads:
     def point(self, uri: str, item: str = "") -> StoredPoint:
         """A document or item as of the end of the log, without a view where the store is there already. Errors: as `view`."""
         if self._opened is not None and self._known:
-            found = self._opened.point(uri, item)
-            if found.applied == self.end():
-                return found
+            stored_point = self._opened.point(uri, item)
+            if stored_point.applied == self.end():
+                return stored_point
         with self.view(uri) as view:
             head = view.head(uri)
             return StoredPoint(view.applied(), 0 if head is None else head.revision, None if head is None else view.row(uri, item))

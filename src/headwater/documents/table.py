@@ -144,10 +144,10 @@ class FeedTable(PlannedTable):
                         offsets[appended.offset] = None
         if not known:
             raise _not_found(self._path.text)
-        found = list(offsets)
+        change_offsets = list(offsets)
         return [
-            msgspec.structs.replace(part, applied=applied, offsets=tuple(found[begin : begin + split]))
-            for begin in range(0, len(found), split)
+            msgspec.structs.replace(part, applied=applied, offsets=tuple(change_offsets[begin : begin + split]))
+            for begin in range(0, len(change_offsets), split)
         ]
 
     def rows(self, log: Log, part: DocumentPart, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:

@@ -66,7 +66,7 @@ class LogTail:
                 self._begin = self._end = since
             if self._end < since:
                 return
-            self._records += [one for one in appended if one.offset >= self._end]
+            self._records += [record for record in appended if record.offset >= self._end]
             self._end = max(self._end, appended[-1].offset + 1)
             self._size += size
             self._epochs.epoch = max(self._epochs.epoch, epoch)

@@ -87,7 +87,7 @@ class ShardSource(Protocol):
 
 def building_index(view: DocumentView, uri: str, number: int) -> IndexDefinition | None:
     """An index that is being built; None where it is ready, has failed or is being deleted. Errors: `UnknownIndex`."""
-    definition = next((one for one in view.indexes(uri) if one.number == number), None)
+    definition = next((index for index in view.indexes(uri) if index.number == number), None)
     if definition is None:
         raise UnknownIndex(f"The store has no index {number} of {uri}.")
     return definition if definition.state == "building" else None

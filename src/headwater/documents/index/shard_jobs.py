@@ -82,7 +82,7 @@ def rows_schema() -> pa.Schema:
     return pa.schema([("rows", pa.large_binary())])
 
 
-def _kept(made: list[ShardRows]) -> list[ShardRows]:
+def _kept(shards: list[ShardRows]) -> list[ShardRows]:
     """Shards up to the first that was cut: behind it, a row would be missing."""
-    cut = next((at for at, one in enumerate(made) if one.cut), len(made) - 1)
-    return made[: cut + 1]
+    cut = next((at for at, shard in enumerate(shards) if shard.cut), len(shards) - 1)
+    return shards[: cut + 1]

@@ -59,8 +59,8 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 def templates_in(settings: bytes) -> dict[str, IndexTemplate]:
     """The templates by id."""
-    found = _settings(settings).get("templates", {})
-    return {id: msgspec.convert(one, IndexTemplate) for id, one in sorted(found.items())}
+    templates = _settings(settings).get("templates", {})
+    return {id: msgspec.convert(template, IndexTemplate) for id, template in sorted(templates.items())}
 
 
 def new_template(template: IndexTemplate) -> SettingsCall:
@@ -86,11 +86,11 @@ def new_template(template: IndexTemplate) -> SettingsCall:
 def no_template(id: str) -> SettingsCall:
     """Take a template away; the indexes that it made stay. Errors of the call: `UnknownIndex`."""
 
-    def decide(there: bytes) -> bytes | None:
-        known = templates_in(there)
-        if id not in known:
+    def decide(settings: bytes) -> bytes | None:
+        templates = templates_in(settings)
+        if id not in templates:
             raise unknown_template(id)
-        return _kept(there, {name: one for name, one in known.items() if name != id})
+        return _kept(settings, {name: template for name, template in templates.items() if name != id})
 
     return SettingsCall(TEMPLATES, decide)
 
@@ -105,5 +105,5 @@ def _kept(there: bytes, templates: dict[str, IndexTemplate]) -> bytes:
 
 
 def _settings(settings: bytes) -> dict[str, Any]:
-    found = state_value(settings) if settings else {}
-    return found if isinstance(found, dict) else {}
+    fields = state_value(settings) if settings else {}
+    return fields if isinstance(fields, dict) else {}

@@ -74,5 +74,5 @@ def _schema(settings: bytes) -> Any:
 
 
 def _settings(settings: bytes) -> dict[str, Any]:
-    found = state_value(settings) if settings else {}
-    return found if isinstance(found, dict) else {}
+    fields = state_value(settings) if settings else {}
+    return fields if isinstance(fields, dict) else {}
