@@ -127,10 +127,10 @@ class QueueHandlers:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if not finding.done() and not self._handlers.stop.is_set():
                 raise ClientGone
-            found = (
+            result = (
                 finding.result() if finding.done() else Reply(show_result(request.id, None), 202)
             )  # a server that stops waits for nobody
-            return self._handlers.answered(RESULT, call, found)
+            return self._handlers.answered(RESULT, call, result)
         finally:
             for wait in waits:
                 wait.cancel()
@@ -142,17 +142,17 @@ class QueueHandlers:
         if queue is None or call.content_type != _JSON:
             return None
         try:
-            asked = ClaimRows(queue=name, body=read_claim(call.body))
-            asked.check()
-            body, wait = asked.body, asked.wait_ms
-            failures = [one.failure() for one in body.fail]
+            request = ClaimRows(queue=name, body=read_claim(call.body))
+            request.check()
+            body, wait = request.body, request.wait_ms
+            failures = [failed_row.failure() for failed_row in body.fail]
             done, results = told_done(body.done)
             if wait and self._handlers.stop.is_set():
                 return None
             if wait:
                 self._watch()
             claim = self._performer.begin_claim(
-                queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
+                queue, body.n, lease=request.lease_ms, wait=wait, group=body.group, worker=body.worker,
                 done=done, results=results, fail=failures, extend=body.extend, release=body.release,
             )  # fmt: skip
         except BadInput:

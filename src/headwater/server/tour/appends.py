@@ -18,11 +18,11 @@ _ROUNDS, _OURS, _FLOOR = 3, 0.7, 0.3  # rounds, and seconds of each side: interl
 _VALUE = 100
 
 
-async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
+async def appends(log: AsyncLog, disk: Path | None, report: TourReport) -> None:
     """64 callers append one record at a time; then this reads every acknowledged record back. `disk`: a folder on the log's disk."""
-    told.part("appends")
+    report.part("appends")
     await log.create_topic(TOPIC)
-    kept: dict[int, bytes] = {}
+    acknowledged: dict[int, bytes] = {}
     ours = floor = 0
     ours_seconds = floor_seconds = 0.0
     for turn in range(_ROUNDS):
@@ -33,12 +33,12 @@ async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
         answered = await asyncio.gather(*(_caller(log, f"{os.getpid()}-{turn}-{number}", began + _OURS) for number in range(CALLERS)))
         ours, ours_seconds = ours + sum(map(len, answered)), ours_seconds + time.perf_counter() - began
         for records in answered:
-            kept.update(records)
-    told.fact(f"{CALLERS} callers, each waiting until its record is synced: {ours:,} records, {rate(ours, ours_seconds)}")
+            acknowledged.update(records)
+    report.fact(f"{CALLERS} callers, each waiting until its record is synced: {ours:,} records, {rate(ours, ours_seconds)}")
     if disk is not None:
-        told.fact(f"a bare loop of write and fdatasync, in the same seconds: {rate(floor, floor_seconds)}")
-    same = await _same(log, kept)
-    told.claim(f"read back, {same:,} of {ours:,} are as they were sent", same == ours == len(kept))
+        report.fact(f"a bare loop of write and fdatasync, in the same seconds: {rate(floor, floor_seconds)}")
+    same = await _same(log, acknowledged)
+    report.claim(f"read back, {same:,} of {ours:,} are as they were sent", same == ours == len(acknowledged))
 
 
 async def _caller(log: AsyncLog, name: str, until: float) -> dict[int, bytes]:
