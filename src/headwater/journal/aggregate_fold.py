@@ -53,9 +53,9 @@ class Aggregate(msgspec.Struct, dict=True):
 
     def record(self, *events: msgspec.Struct) -> None:
         """Apply events to the state, and keep them for `Repository.save`. Errors: `BadInput` for a type that no method applies."""
-        known = handlers(type(self))
+        handlers_by_type = handlers(type(self))
         for event in events:
-            handler = known.get(event_type(type(event))) if isinstance(event, msgspec.Struct) else None
+            handler = handlers_by_type.get(event_type(type(event))) if isinstance(event, msgspec.Struct) else None
             if handler is None or not isinstance(event, handler.event):
                 raise BadInput(
                     f"{type(self).__name__} applies no event of the type {type(event).__name__}.",
@@ -131,11 +131,11 @@ class AggregateFold(Generic[A]):
     def new(self, id: str) -> A:
         """An aggregate without events."""
         try:
-            made = self.kind()
+            aggregate = self.kind()
         except TypeError as error:
             raise BadInput(f"{self.kind.__name__} cannot be made: {error}.", hint="Give every field a default.") from error
-        made.__dict__["id"] = id
-        return made
+        aggregate.__dict__["id"] = id
+        return aggregate
 
     def apply(self, aggregate: A, record: EventRecord) -> None:
         """Apply an event of the journal. Errors: `UnknownEvent`."""

@@ -138,16 +138,16 @@ class CassandraPartitionView(PartitionView):
 
     def _ordered(self, id: str, head: Head, first: int, last: int) -> Iterator[list[EventRow]]:
         """Rows of the head's life, by number and then by offset. The table has those of one number by their time."""
-        kept: list[EventRow] = []
+        carried_rows: list[EventRow] = []
         for page, complete in self._segments(id, head, first, last):
-            rows = kept + [row for row in page if self._counts(row, head)]
+            rows = carried_rows + [row for row in page if self._counts(row, head)]
             cut = len(rows)
             if not complete and rows:  # the next page may hold more of the last number
                 cut = next(at for at in range(len(rows) - 1, -2, -1) if at < 0 or rows[at].seq_nr != rows[-1].seq_nr) + 1
-            kept = rows[cut:]
+            carried_rows = rows[cut:]
             yield sorted(rows[:cut], key=self._place)
-        if kept:
-            yield sorted(kept, key=self._place)
+        if carried_rows:
+            yield sorted(carried_rows, key=self._place)
 
     def _segments(self, id: str, head: Head, first: int, last: int) -> Iterator[tuple[list[EventRow], bool]]:
         """Rows as they lie, and whether their numbers are complete. Gaps end nothing: every segment up to the last number is asked."""

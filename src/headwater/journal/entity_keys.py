@@ -32,15 +32,15 @@ class EntityKeys:
     def create(self, topic: str, ids: Iterable[str], cipher: str = USUAL) -> dict[str, EntityCipher]:
         """New keys, durable when this returns, for entities that have no active one."""
         kind = cipher_named(cipher)
-        made: list[StoredKey] = []
+        keys: list[StoredKey] = []
         keyed: dict[str, EntityCipher] = {}
         for id in ids:
             key_id, key = self._random(KEY_ID), self._random(kind.key_size)
             wrapped = self.masters.wrap(key, topic=topic, id=id, key_id=key_id)
-            made.append(StoredKey(id, key_id, kind.code, "active", self.masters.newest, wrapped, self._clock.now_ms()))
+            keys.append(StoredKey(id, key_id, kind.code, "active", self.masters.newest, wrapped, self._clock.now_ms()))
             keyed[id] = EntityCipher(kind, key_id, key, topic=topic, id=id)
-        if made:
-            self.store.add(topic, made)
+        if keys:
+            self.store.add(topic, keys)
         return keyed
 
     def placeholder(self, id: str, *, who: str, why: str) -> StoredKey:

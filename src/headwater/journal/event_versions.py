@@ -54,12 +54,12 @@ def write_event(event: msgspec.Struct) -> dict[str, Any]:
 
 def read_event(kind: type[E], version: int, data: Mapping[str, Any], id: str, seq_nr: int) -> E:
     """An event of a struct, from its fields in a version. Errors: `UnknownEvent` for another version, and for fields that do not fit."""
-    known, where = event_version(kind), f"Event {seq_nr} of journal {id!r:.60}, of the type {event_type(kind)!r:.60},"
-    if version > known:
-        raise UnknownEvent(f"{where} has version {version}; this program knows {known}.", hint="Load it with the newer program.")
-    if version < known:
+    newest_version, where = event_version(kind), f"Event {seq_nr} of journal {id!r:.60}, of the type {event_type(kind)!r:.60},"
+    if version > newest_version:
+        raise UnknownEvent(f"{where} has version {version}; this program knows {newest_version}.", hint="Load it with the newer program.")
+    if version < newest_version:
         raise UnknownEvent(
-            f"{where} has version {version}, and no upcaster brings it to {known}.",
+            f"{where} has version {version}, and no upcaster brings it to {newest_version}.",
             hint=f"Add one: @upcasters.of({event_type(kind)!r:.60}, {version}).",
         )
     config = kind.__struct_config__

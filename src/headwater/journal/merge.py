@@ -30,21 +30,21 @@ def distinct(rows: Iterable[EventRow], policy: Duplicates, count: DuplicateCount
 
     Rows of one place are one event, which the store and the log both hold. Errors: `Damaged` under the policy `fail`.
     """
-    kept: EventRow | None = None
+    candidate_row: EventRow | None = None
     for row in rows:
-        if kept is None:
-            kept = row
-        elif row.seq_nr != kept.seq_nr:
-            yield kept
-            kept = row
-        elif (row.partition, row.offset) != (kept.partition, kept.offset):
+        if candidate_row is None:
+            candidate_row = row
+        elif row.seq_nr != candidate_row.seq_nr:
+            yield candidate_row
+            candidate_row = row
+        elif (row.partition, row.offset) != (candidate_row.partition, candidate_row.offset):
             if policy == "fail":
-                raise duplicate(id, kept, row)
+                raise duplicate(id, candidate_row, row)
             count.dropped += 1
             if policy == "last":
-                kept = row
-    if kept is not None:
-        yield kept
+                candidate_row = row
+    if candidate_row is not None:
+        yield candidate_row
 
 
 def duplicate(id: str, row: EventRow, other_row: EventRow) -> Damaged:

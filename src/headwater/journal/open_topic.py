@@ -110,8 +110,8 @@ class PlainJournalLog(_PartitionLog):
     def end(self) -> int:
         """The durable end, of memory where the log has it there: an append finds out whether the topic is still the one."""
         partition = self._partition
-        known = partition.log.known_end(partition.topic.name, partition.number)
-        return partition.end() if known is None else known
+        known_end = partition.log.known_end(partition.topic.name, partition.number)
+        return partition.end() if known_end is None else known_end
 
     def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
         """As `Log.append`. Errors: also `Differs` where the store has copied more than the log holds."""

@@ -103,17 +103,17 @@ class PartitionWriter(CommitThread[WriteCall]):
         return bool(self._lasts.waiting)
 
     def _commit(self) -> None:
-        taken: list[WriteCall] = []
+        calls: list[WriteCall] = []
         try:
             self._queue_ended()
-            taken += self._taken()
-            self._commit_calls(taken)
+            calls += self._taken()
+            self._commit_calls(calls)
         except Exception as error:  # the thread goes on, or nobody would ever be answered again
             self._known = None  # the next commit forgets first what is known
-            if not taken:
-                taken += self._queue
-                del self._queue[: len(taken)]
-            self._tell(resolve, taken, [error] * len(taken))
+            if not calls:
+                calls += self._queue
+                del self._queue[: len(calls)]
+            self._tell(resolve, calls, [error] * len(calls))
 
     def _queue_ended(self) -> None:
         """Queue the calls of look-ups that have ended, before all others."""

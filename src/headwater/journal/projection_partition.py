@@ -252,12 +252,12 @@ class ProjectionPartition:
         self._target.apply(state, work, parked=parked, settled=places)
         self._progress.note(state, parked, places)  # where it fails, nobody may tell of the new state: its dead events are not written
         self.state = state
-        for gone in settled:
-            left = [event for event in self._dead[gone.id] if event.place != gone.place]
+        for settled_event in settled:
+            left = [event for event in self._dead[settled_event.id] if event.place != settled_event.place]
             if left:
-                self._dead[gone.id] = left
+                self._dead[settled_event.id] = left
             else:
-                del self._dead[gone.id]
+                del self._dead[settled_event.id]
         for dead in parked:
             journal = self._dead.setdefault(dead.id, [])
             if journal and journal[-1].place >= dead.place:  # it was dead before
@@ -353,9 +353,9 @@ class ProjectionPartition:
             offset, number, _ = state.last.split(":")
             bounds = self._log.bounds(name, self.number)
             if int(offset) >= bounds.start:
-                known = self._log.read_at(name, self.number, [int(offset)])[0] if int(offset) < bounds.end else None
-                rows = [] if known is None else event_rows(known, self.number)
-                marks = [_mark((known.key or b"").decode(), row) for row in rows if known is not None and row.seq_nr == int(number)]
+                record = self._log.read_at(name, self.number, [int(offset)])[0] if int(offset) < bounds.end else None
+                rows = [] if record is None else event_rows(record, self.number)
+                marks = [_mark((record.key or b"").decode(), row) for row in rows if record is not None and row.seq_nr == int(number)]
                 if marks != [state.last]:
                     raise Differs(
                         f"{name}/{self.number} holds another event at offset {offset} than the projection has read: it is another copy.",

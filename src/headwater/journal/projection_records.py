@@ -161,8 +161,8 @@ class ProjectionReport(msgspec.Struct):
             case ProjectionStarted():
                 self.started = record
             case ProjectionTaken():
-                taken = self.partition(record.partition)
-                taken.generation, taken.epoch = record.generation, offset
+                partition = self.partition(record.partition)
+                partition.generation, partition.epoch = record.generation, offset
             case ProjectionProgress():
                 self._progress(record, timestamp)
             case ProjectionRestarted():

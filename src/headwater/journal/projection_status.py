@@ -104,13 +104,15 @@ def _looked(log: Log, topic: JournalTopic) -> ProjectionLog:
 
 
 def _report(records: ProjectionLog, name: str) -> ProjectionReport:
-    known = {report.name: report for report in records.known()}
-    if name not in known:
+    reports = {report.name: report for report in records.known()}
+    if name not in reports:
         several = (
-            f"Its projections: {', '.join(known)}." if known else "Nobody has run one: `headwater journal projection run MODULE:OBJECT`."
+            f"Its projections: {', '.join(reports)}."
+            if reports
+            else "Nobody has run one: `headwater journal projection run MODULE:OBJECT`."
         )
         raise NotFound(f"{records.topic} has no projection {name}.", hint=several)
-    return known[name]
+    return reports[name]
 
 
 def _find(report: ProjectionReport, place: asked.DeadEventPlace) -> tuple[DeadEvent, str]:

@@ -318,9 +318,9 @@ class SqlTarget(ProjectionTarget):
                 raise fenced(self._name, state.partition)
             if work is not None:
                 self._call(work, connection)
-            kept = (state.generation, state.place, state.decision, state.last)
+            state_columns = (state.generation, state.place, state.decision, state.last)
             try:
-                owned = self._run(connection, "keep", *kept, *key, state.epoch)
+                owned = self._run(connection, "keep", *state_columns, *key, state.epoch)
             except TargetUnavailable as error:
                 if self._aborted(error.__cause__):
                     raise HandlerFailed(error.__cause__ or error, transient=False) from error

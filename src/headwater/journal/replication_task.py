@@ -177,8 +177,8 @@ class _Copying:
     def _counts(self) -> tuple[int, ...]:
         """The numbers of partitions that the topic has had. Who appends notes a new one before its first record, and the task may have been
         planned before that."""
-        given = self._task.counts
-        return given if self._log.engine == "embedded" else max(given, self._noted(), key=len)
+        counts = self._task.counts
+        return counts if self._log.engine == "embedded" else max(counts, self._noted(), key=len)
 
     def _fold(self, start: int, end: int, max_bytes: int | None = None) -> Folded:
         """Fold [start, end), or the beginning of it that is no larger than `max_bytes`; None: all of it."""

@@ -199,9 +199,9 @@ def check_expected(expected: object) -> int | None:
     return expected
 
 
-def _check_consistency(given: object) -> None:
-    if given not in _CONSISTENCIES:
-        raise BadInput(f"{given!r:.40} is no consistency of reads.", hint=f"It is one of {', '.join(_CONSISTENCIES)}.")
+def _check_consistency(consistency: object) -> None:
+    if consistency not in _CONSISTENCIES:
+        raise BadInput(f"{consistency!r:.40} is no consistency of reads.", hint=f"It is one of {', '.join(_CONSISTENCIES)}.")
 
 
 def texts_of(written: str | None, what: str) -> frozenset[str]:

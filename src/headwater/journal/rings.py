@@ -29,6 +29,9 @@ def living_rings(
         slots = view.ring(id).slots
         ends = any(snapshot.at <= pointer + 1 for snapshot in slots.values())
         stored = copied(id) if ends else None
-        kept = {slot: snapshot for slot, snapshot in slots.items() if not (ends and life_ended(snapshot, pointer, stored))}
-        if kept:
-            yield id, {slot: msgspec.structs.replace(snapshot, payload=view.payload(id, slot, snapshot)) for slot, snapshot in kept.items()}
+        living = {slot: snapshot for slot, snapshot in slots.items() if not (ends and life_ended(snapshot, pointer, stored))}
+        if living:
+            yield (
+                id,
+                {slot: msgspec.structs.replace(snapshot, payload=view.payload(id, slot, snapshot)) for slot, snapshot in living.items()},
+            )

@@ -143,12 +143,12 @@ class PartitionSealing:
 
     def record(self, draft: PlainDraft | AppendDraft, entity: EntityCipher, first: int, own: tuple[Header, ...]) -> Record:
         """The record of an Append. Errors: `TooLarge`, and those of `sealed_record`."""
-        made = sealed_record(draft, entity, first, by=self._by, ending=self._ending, own=own)
+        sealed = sealed_record(draft, entity, first, by=self._by, ending=self._ending, own=own)
         if draft.size + OVERHEAD * draft.count > self._max_record:  # sizes of drafts are estimates
-            size = len(made.value or b"") + len(draft.key) + 200
+            size = len(sealed.value or b"") + len(draft.key) + 200
             if size > self._max_record:
                 raise TooLarge(f"An encrypted Append of {size} bytes is too large.", hint="Append less at once.")
-        return made
+        return sealed
 
     # -- erasures ---------------------------------------------------------------------------------------------
 

@@ -330,8 +330,8 @@ class SnapshotTail:
 
     def _drop(self, start: int) -> None:
         """Forget what is copied by now."""
-        kept = {key: [action for action in actions if action.offset >= start] for key, actions in self._actions.items()}
-        self._actions = {key: actions for key, actions in kept.items() if actions}
+        remaining = {key: [action for action in actions if action.offset >= start] for key, actions in self._actions.items()}
+        self._actions = {key: actions for key, actions in remaining.items() if actions}
         self._count, self._since = sum(map(len, self._actions.values())), max(self._since, start)
 
     def _read(self, log: Log, topic: JournalTopic, partition: int, end: int) -> None:

@@ -55,14 +55,14 @@ def verify_rings(
             hint=f"It is older. Let it begin with the base: `headwater journal rebuild {journals.name}`.",
         )
     for _ in range(_TIMES):
-        known = _journals_pointer(store, journals, partition)
+        journals_pointer = _journals_pointer(store, journals, partition)
         with copy.view() as view:
-            fold(journals, known + 1, controls[0])
+            fold(journals, journals_pointer + 1, controls[0])
             fold(snapshots, view.pointer.offset + 1, controls[1])
             expected = scratch.snapshots(snapshots.name, partition, snapshots.generation)
             assert expected is not None
             count, difference = _compared(expected, view)
-            still = known == _journals_pointer(store, journals, partition) and _unchanged(copy, view)
+            still = journals_pointer == _journals_pointer(store, journals, partition) and _unchanged(copy, view)
         if not difference or still:
             return count, difference
     raise Conflict(f"The copy of {snapshots.name}/{partition} changes while it is compared.", hint="Verify it again in a quieter moment.")

@@ -121,9 +121,9 @@ class SqlitePartitionStore(PartitionStore):
             for id, key, *columns in transaction.many(STATEMENTS["stored_head"], [(journal.id,) for journal in change.journals]):
                 keys[id], heads[id] = key, head_of_columns(self.partition, columns)
         rows: list[tuple[int, tuple[EventRow, ...]]] = []
-        made: list[Row] = []
+        inserted_heads: list[Row] = []
         moved: list[Row] = []
-        gone: list[Row] = []
+        deleted_heads: list[Row] = []
         deleted: list[Row] = []
         for update in journal_updates(change, heads, segment_size=self._segment_size, tally=tally):
             head = update.head
@@ -131,7 +131,7 @@ class SqlitePartitionStore(PartitionStore):
                 if head is None:
                     continue
                 key = last_key = last_key + 1
-                made.append((key, update.id, *_head_columns(head)))
+                inserted_heads.append((key, update.id, *_head_columns(head)))
             else:
                 key = keys[update.id]
                 if update.purges:
@@ -139,7 +139,7 @@ class SqlitePartitionStore(PartitionStore):
                 elif update.delete_to:
                     deleted.append((key, update.delete_to))
                 if head is None:
-                    gone.append((key,))
+                    deleted_heads.append((key,))
                 else:
                     moved.append((key, *_head_columns(head)))
             if update.rows:
@@ -149,8 +149,8 @@ class SqlitePartitionStore(PartitionStore):
         for name, values in (
             ("delete_rows", deleted),
             ("purge_snapshots", purged),
-            ("delete_head", gone),
-            ("insert_head", made),
+            ("delete_head", deleted_heads),
+            ("insert_head", inserted_heads),
             ("update_head", moved),
         ):
             if values:

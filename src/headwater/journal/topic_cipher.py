@@ -75,10 +75,10 @@ class TopicCipher:
             )
         on = self._control.on
         if not self._checked and on is not None:
-            there = keys.store.identity()
-            if there != on.store:
+            identity = keys.store.identity()
+            if identity != on.store:
                 raise Differs(
-                    f"The keys of topic {self.topic.name} are in the key store {on.store}, and this is {there or 'an empty one'}.",
+                    f"The keys of topic {self.topic.name} are in the key store {on.store}, and this is {identity or 'an empty one'}.",
                     hint="Bring the key store back from its backup (keys/journal.db, or the keyspace), or set `store.engine` as it was.",
                 )
             self._checked = True
@@ -126,8 +126,8 @@ class TopicCipher:
 
     def _destroy(self, keys: EntityKeys, erasure: Erasure) -> None:
         wanted = erasure.key_ids()
-        there = {key.key_id: key for key in keys.store.keys(self.topic.name, [erasure.id]).get(erasure.id, [])}
-        left = [there.get(key_id) or StoredKey(erasure.id, key_id, 0, who=erasure.who, why=erasure.why) for key_id in wanted]
+        stored_keys = {key.key_id: key for key in keys.store.keys(self.topic.name, [erasure.id]).get(erasure.id, [])}
+        left = [stored_keys.get(key_id) or StoredKey(erasure.id, key_id, 0, who=erasure.who, why=erasure.why) for key_id in wanted]
         if any(key.state != "destroyed" for key in left):
             keys.store.destroy(self.topic.name, left)
             keys.forget(self.topic.name, erasure.id)

@@ -39,16 +39,16 @@ def show_topics(topics: JournalTopics, wanted: Sequence[Topic] | None = None) ->
 
 def show_creation(topics: JournalTopics, request: requests.CreateJournals) -> answers.ShownJournals:
     """What `create` would answer. Errors: `AlreadyExists`, as it would raise."""
-    known, count = topics.creation(request.topic, request.partitions)
-    if known is None:
+    existing, count = topics.creation(request.topic, request.partitions)
+    if existing is None:
         name, cipher = topics.name(request.topic), request.cipher or None
         return answers.ShownJournals(topic=name, partitions=count, writers="owner", created=True, cipher=cipher, dry_run=True)
-    if request.partitions not in (0, known.partitions):
+    if request.partitions not in (0, existing.partitions):
         raise AlreadyExists(
-            f"Topic {known.name} has {known.partitions} partitions, not {request.partitions}.",
+            f"Topic {existing.name} has {existing.partitions} partitions, not {request.partitions}.",
             hint="A partition count never changes, because keys would move: leave the number out, or choose another name.",
         )
-    (shown,) = show_topics(topics, [known])
+    (shown,) = show_topics(topics, [existing])
     return msgspec.structs.replace(shown, cipher=shown.cipher or request.cipher or None, dry_run=True)
 
 
