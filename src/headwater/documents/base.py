@@ -63,18 +63,18 @@ class DocumentBases:
     @contextmanager
     def opened(self, topic: Topic, partition: int) -> Iterator[DocumentStore | None]:
         """A working copy of the base copy, as a store; None: there is none. Errors: `Damaged` where it is not what its note says."""
-        kept, note = self._noted(topic, partition)
+        files, note = self._noted(topic, partition)
         if note is None:
             yield None
             return
-        with tempfile.TemporaryDirectory(prefix="headwater-base-") as made:
-            target = Path(made) / f"{partition}.db"
-            while says := _fetched(kept, note, target):
+        with tempfile.TemporaryDirectory(prefix="headwater-base-") as directory:
+            target = Path(directory) / f"{partition}.db"
+            while says := _fetched(files, note, target):
                 place, newer = self._noted(topic, partition)
                 if newer is None or newer == note:
-                    raise damaged_base(kept.where(note.file), says)
-                kept, note = place, newer  # its owner has replaced it meanwhile, and removed the file
-            with SqliteDocumentStores(Path(made)) as stores:
+                    raise damaged_base(files.where(note.file), says)
+                files, note = place, newer  # its owner has replaced it meanwhile, and removed the file
+            with SqliteDocumentStores(Path(directory)) as stores:
                 yield stores.partition(partition, topic.generation)
 
     def _noted(self, topic: Topic, partition: int) -> tuple[BaseFiles, DocumentBaseNote | None]:

@@ -87,10 +87,10 @@ class PlannedCommit:
         """The first records, as the log has them at these offsets."""
         return [AppendedRecord(offset, self._moment.now, decided.record) for offset, decided in zip(offsets, self.decided, strict=False)]
 
-    def offsets_of(self, there: Sequence[AppendedRecord]) -> list[int]:
+    def offsets_of(self, appended_records: Sequence[AppendedRecord]) -> list[int]:
         """The offsets of the first records that are among those at the log's end. The time tells them from another owner's."""
         offsets: list[int] = []
-        for decided, appended in zip(self.decided, there, strict=False):
+        for decided, appended in zip(self.decided, appended_records, strict=False):
             if appended.record != decided.record or appended.time != self._moment.now:
                 break
             offsets.append(appended.offset)

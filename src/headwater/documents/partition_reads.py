@@ -43,9 +43,9 @@ class PartitionReads:
 
     def end(self) -> int:
         """The durable end. Errors: those of the log."""
-        known = self._log.known_end(self.topic.name, self.number)
-        if known is not None:
-            return known
+        known_end = self._log.known_end(self.topic.name, self.number)
+        if known_end is not None:
+            return known_end
         if self.owner is not None and not self.owner.lost:  # the group may have given it away while nobody wrote here
             return self.owned_end
         return self._log.bounds(self.topic.name, self.number).end

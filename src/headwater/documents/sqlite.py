@@ -215,7 +215,7 @@ class SqliteDocumentStore(DocumentStore):
 def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers: dict[str, int]) -> None:
     """Write what records have changed. `numbers`: of the documents that were there."""
     [(last,)] = transaction.rows(STATEMENTS["last_number"])
-    made: list[Row] = []
+    inserted_heads: list[Row] = []
     heads: list[Row] = []
     deleted: list[Row] = []
     put: list[Row] = []
@@ -227,7 +227,7 @@ def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers
         columns, number, life = columns_of_head(document.head), numbers.get(document.uri), document.life
         if number is None:
             number = numbers[document.uri] = last = last + 1
-            made.append((number, document.uri, *columns, life, document.offset))
+            inserted_heads.append((number, document.uri, *columns, life, document.offset))
         else:
             heads.append((number, *columns, life, document.offset))
         for item, row in document.rows.items():
@@ -245,7 +245,7 @@ def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers
                 added.append((number, life, index, key, indexed.item))
         places.extend([(number, *place) for place in document.places])
     for name, values in (
-        ("insert_head", made),
+        ("insert_head", inserted_heads),
         ("update_head", heads),
         ("delete_row", deleted),
         ("put_row", put),

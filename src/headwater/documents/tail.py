@@ -76,9 +76,9 @@ class LogTail:
         """The store has applied everything below an offset."""
         with self._guard:
             if len(self._records) > _KEPT or self._size > _KEPT_BYTES:
-                before, gone = len(self._records), bisect_left(self._records, applied, key=_offset)
-                del self._records[:gone]
-                self._size -= self._size * gone // max(1, before)
+                before, count = len(self._records), bisect_left(self._records, applied, key=_offset)
+                del self._records[:count]
+                self._size -= self._size * count // max(1, before)
                 self._begin = max(self._begin, min(applied, self._end))
 
     @property

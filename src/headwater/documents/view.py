@@ -89,13 +89,13 @@ def view_settings(settings: bytes) -> ViewSettings:
 def new_view(uri: str, definition: ViewDefinition) -> SettingsCall:
     """Make a collection a view. Nothing changes where it is this view already. Errors of the call: `AlreadyExists`."""
 
-    def decide(there: bytes) -> bytes | None:
-        before = view_settings(there).view
+    def decide(settings: bytes) -> bytes | None:
+        before = view_settings(settings).view
         if before == definition:
             return None
         if before is not None:
             raise AlreadyExists(f"{uri} is a view of {before.template_uri}.", hint="Delete it first, so that what it shows goes with it.")
-        return _changed(there, {"view": definition})
+        return _changed(settings, {"view": definition})
 
     return SettingsCall(uri, decide)
 
@@ -103,9 +103,9 @@ def new_view(uri: str, definition: ViewDefinition) -> SettingsCall:
 def moved_view(uri: str, position: str) -> SettingsCall:
     """Note where the mirror of a view goes on; with an empty position it fills the view again."""
 
-    def decide(there: bytes) -> bytes | None:
-        now = view_settings(there)
-        return None if now.view is None or now.position == position else _changed(there, {"position": position})
+    def decide(settings: bytes) -> bytes | None:
+        now = view_settings(settings)
+        return None if now.view is None or now.position == position else _changed(settings, {"position": position})
 
     return SettingsCall(uri, decide)
 
@@ -113,14 +113,14 @@ def moved_view(uri: str, position: str) -> SettingsCall:
 def no_view(uri: str) -> SettingsCall:
     """Make a view an ordinary collection."""
 
-    def decide(there: bytes) -> bytes | None:
-        return None if view_settings(there).view is None else _changed(there, {"view": None, "position": ""})
+    def decide(settings: bytes) -> bytes | None:
+        return None if view_settings(settings).view is None else _changed(settings, {"view": None, "position": ""})
 
     return SettingsCall(uri, decide)
 
 
-def _changed(there: bytes, changes: dict[str, Any]) -> bytes:
-    before: dict[str, Any] = state_value(there) if there else {}
+def _changed(settings: bytes, changes: dict[str, Any]) -> bytes:
+    before: dict[str, Any] = state_value(settings) if settings else {}
     return json.encode({name: value for name, value in {**before, **changes}.items() if value})
 
 

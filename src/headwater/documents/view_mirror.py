@@ -112,10 +112,10 @@ class ViewMirror:
 
     async def _end_filling(self, position: str) -> None:
         """Remove what the source does not have, and note the position from which the mirror follows."""
-        seen, self._seen, item = self._seen, None, ""
-        while seen is not None and (rows := await asyncio.to_thread(self._rows, item)):
+        seen_items, self._seen, item = self._seen, None, ""
+        while seen_items is not None and (rows := await asyncio.to_thread(self._rows, item)):
             item = rows[-1]
-            await self._write([_PlacedDraft(self._draft(id, None), "") for id in rows if id not in seen], FILLING)
+            await self._write([_PlacedDraft(self._draft(id, None), "") for id in rows if id not in seen_items], FILLING)
         await self._partition.call(moved_view(self.uri, position))
         self._position = position
 

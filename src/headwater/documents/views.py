@@ -75,7 +75,7 @@ class MirroredViews:
         head, _ = await self._documents.read(ResourcePath(uri))
         definition = view_settings(head.settings).view if head is not None else None
         if head is None or definition is None:
-            near = meant(uri, [known for known, _, _ in await self.all()])
+            near = meant(uri, [view_uri for view_uri, _, _ in await self.all()])
             did = f"Did you mean {near}? " if near else ""
             raise DocumentNotFound(f"There is no view {uri}.", hint=f"{did}List them with `headwater doc view list`.")
         return definition, head.revision

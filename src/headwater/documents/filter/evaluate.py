@@ -168,8 +168,8 @@ def _conjunction(operands: tuple[Evaluator, ...], body: Mapping[str, Any], meter
     for operand in operands[1:]:
         if not truth(value):
             return False
-        other = operand(body, meter)
-        value = whole(value) & whole(other) if kind(value) == kind(other) == NUMBER else truth(other)
+        operand_value = operand(body, meter)
+        value = whole(value) & whole(operand_value) if kind(value) == kind(operand_value) == NUMBER else truth(operand_value)
     return value if kind(value) == NUMBER else truth(value)
 
 
@@ -178,8 +178,10 @@ def _disjunction(operands: tuple[Evaluator, ...], body: Mapping[str, Any], meter
     for operand in operands[1:]:
         if kind(value) != NUMBER and truth(value):
             return True
-        other = operand(body, meter)
-        value = whole(value) | whole(other) if kind(value) == kind(other) == NUMBER else truth(value) or truth(other)
+        operand_value = operand(body, meter)
+        value = (
+            whole(value) | whole(operand_value) if kind(value) == kind(operand_value) == NUMBER else truth(value) or truth(operand_value)
+        )
     return value if kind(value) == NUMBER else truth(value)
 
 

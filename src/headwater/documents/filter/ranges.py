@@ -137,8 +137,8 @@ def invert(key: bytes) -> bytes:
 
 def next_prefix(prefix: bytes) -> bytes:
     """The first bytes behind all that begin with a prefix; empty where there are none."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b""
 
 
 def text_of(bound: bytes) -> str | None:

@@ -69,8 +69,8 @@ def carry_out(order: BuildOrder, begins: Callable[[], str]) -> Iterator[BuildMes
     try:
         runner = spark.runner()
         yield BuildMessage()
-        for made in shard_rows(order.place, runner, order.uri, order.number, after=begins(), tasks=spark.cores):
-            yield BuildMessage(made=made)
+        for shard in shard_rows(order.place, runner, order.uri, order.number, after=begins(), tasks=spark.cores):
+            yield BuildMessage(made=shard)
     except TaskFailed as error:  # its message has the task's traceback
         yield BuildMessage(problem=error.message)
     except HeadwaterError as error:

@@ -70,15 +70,15 @@ _VALUES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
 
 def checked_schema(schema: Any) -> None:
     """See that a schema can be applied to every value. Errors: `BadInput`, which names the place."""
-    waiting, seen = [("#", schema)], set[int]()
+    waiting, seen_ids = [("#", schema)], set[int]()
     while waiting:
         place, subschema = waiting.pop()
-        if isinstance(subschema, bool) or id(subschema) in seen:
+        if isinstance(subschema, bool) or id(subschema) in seen_ids:
             continue
         if not isinstance(subschema, dict):
             raise _bad(place, "is no schema", "A schema is an object, true or false.")
-        seen.add(id(subschema))
-        if len(seen) > _MOST:
+        seen_ids.add(id(subschema))
+        if len(seen_ids) > _MOST:
             raise _bad(place, f"is one schema too many: there are more than {_MOST}", "Divide the collection.")
         for keyword, value in subschema.items():
             _check_keyword(place, keyword, value)
@@ -119,8 +119,8 @@ def _check_keyword(place: str, keyword: str, value: Any) -> None:
     if keyword in _ONE | _LISTS | _MAPS:
         wanted = "a schema" if keyword in _ONE else "a list of schemas" if keyword in _LISTS else "schemas by name"
         raise _bad(f"{place}/{keyword}", "cannot be this", f"It is {wanted}.")
-    known = sorted((*_VALUES, *_ONE, *_LISTS, *_MAPS, *_NOTES))
-    raise _bad(place, f"has the keyword {keyword!r:.60}, which is not known here", f"Known are {', '.join(known)}.")
+    known_keywords = sorted((*_VALUES, *_ONE, *_LISTS, *_MAPS, *_NOTES))
+    raise _bad(place, f"has the keyword {keyword!r:.60}, which is not known here", f"Known are {', '.join(known_keywords)}.")
 
 
 def _inner(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -155,11 +155,11 @@ def _check_circles(schema: Any) -> None:
 
 def _all(schema: Any) -> Iterator[Any]:
     """Every schema in a schema."""
-    waiting, seen = [schema], set[int]()
+    waiting, seen_ids = [schema], set[int]()
     while waiting:
         subschema = waiting.pop()
-        if isinstance(subschema, dict) and id(subschema) not in seen:
-            seen.add(id(subschema))
+        if isinstance(subschema, dict) and id(subschema) not in seen_ids:
+            seen_ids.add(id(subschema))
             yield subschema
             waiting += [inner for _, inner in _inner(subschema)]
 
