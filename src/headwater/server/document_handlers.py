@@ -94,8 +94,8 @@ class DocumentHandlers:
     async def _write(self, operation: Operation[Any, Any], call: Call, **more: Any) -> ASGIApp:
         request: ContentWithBody = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, body=await call.body(), **more)
-        return self._handlers.answered(operation, call, await self._performed(operation, call, asked))
+        full_request = msgspec.structs.replace(request, body=await call.body(), **more)
+        return self._handlers.answered(operation, call, await self._performed(operation, call, full_request))
 
     async def _performed(self, operation: Operation[Any, Any], call: Call, request: ContentRequest) -> Any:
         try:
@@ -137,22 +137,22 @@ class DocumentHandlers:
         if call.caller.rules is not None:
             for line in lines:
                 call.caller.rules.check("write", line.path)
-        asked = msgspec.structs.replace(request, lines=lines)
-        return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, lines=lines)
+        return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, full_request, who=call.who))
 
     # -- indexes, templates, views and schemas ------------------------------------------------------------------------------------
 
     async def index_post(self, call: Call) -> ASGIApp:
         request: HyperStorageIndexPost = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
-        return self._handlers.answered(INDEX_POST, call, await self._handlers.backend.perform(INDEX_POST, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
+        return self._handlers.answered(INDEX_POST, call, await self._handlers.backend.perform(INDEX_POST, full_request, who=call.who))
 
     async def index_put(self, call: Call) -> ASGIApp:
         request: HyperStorageIndexPut = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
-        return self._handlers.answered(INDEX_PUT, call, await self._handlers.backend.perform(INDEX_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
+        return self._handlers.answered(INDEX_PUT, call, await self._handlers.backend.perform(INDEX_PUT, full_request, who=call.who))
 
     async def view_put(self, call: Call) -> ASGIApp:
         request: PutView = await call.request()
@@ -163,20 +163,20 @@ class DocumentHandlers:
                 f"The token may not read {new.template_uri!r:.80}, which the view would show.",
                 hint="Ask whoever runs the server for a token with its prefix.",
             )
-        asked = msgspec.structs.replace(request, new=new)
-        return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=new)
+        return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, full_request, who=call.who))
 
     async def template_put(self, call: Call) -> ASGIApp:
         request: PutTemplate = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, new=read_new(await call.body(), TemplateNew))
-        return self._handlers.answered(TEMPLATE_PUT, call, await self._handlers.backend.perform(TEMPLATE_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=read_new(await call.body(), TemplateNew))
+        return self._handlers.answered(TEMPLATE_PUT, call, await self._handlers.backend.perform(TEMPLATE_PUT, full_request, who=call.who))
 
     async def schema_put(self, call: Call) -> ASGIApp:
         request: PutSchema = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, body=await call.body())
-        return self._handlers.answered(SCHEMA_PUT, call, await self._handlers.backend.perform(SCHEMA_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, body=await call.body())
+        return self._handlers.answered(SCHEMA_PUT, call, await self._handlers.backend.perform(SCHEMA_PUT, full_request, who=call.who))
 
     # -- changes ----------------------------------------------------------------------------------------------
 

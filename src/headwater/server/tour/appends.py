@@ -42,24 +42,24 @@ async def appends(log: AsyncLog, disk: Path | None, report: TourReport) -> None:
 
 
 async def _caller(log: AsyncLog, name: str, until: float) -> dict[int, bytes]:
-    kept: dict[int, bytes] = {}
+    acknowledged: dict[int, bytes] = {}
     for turn in itertools.count():
         if time.perf_counter() >= until:
-            return kept
+            return acknowledged
         value = f"{name}-{turn}".encode().ljust(_VALUE)
         (offset,) = await log.append(TOPIC, 0, [Record(name.encode(), value)])
-        kept[offset] = value
+        acknowledged[offset] = value
     raise AssertionError("counting never ends")
 
 
-async def _same(log: AsyncLog, kept: dict[int, bytes]) -> int:
+async def _same(log: AsyncLog, acknowledged: dict[int, bytes]) -> int:
     """The number of acknowledged records that the log returns with their values."""
-    same, at, last = 0, min(kept, default=0), max(kept, default=-1)
+    same, at, last = 0, min(acknowledged, default=0), max(acknowledged, default=-1)
     while at <= last:
         records = await log.read(TOPIC, 0, at, limit=10_000)
         for record in records:
             assert record.offset is not None
-            same += kept.get(record.offset) == record.value
+            same += acknowledged.get(record.offset) == record.value
             at = record.offset + 1
         if not records:
             break

@@ -96,12 +96,12 @@ async def _there(folder: Path, acknowledged: dict[int, int]) -> int:
     """How many of the acknowledged events are read as they were appended."""
     async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
         bank = hw.journals(journal_load.TOPIC)
-        there = 0
+        present = 0
         for number, last in acknowledged.items():
             events = [event async for event in bank[journal_load.account(number)].read()]
             right = all(event.seq_nr == at and event.payload == journal_load.deposit(at) for at, event in enumerate(events, 1))
-            there += min(last, len(events)) if right else 0
-        return there
+            present += min(last, len(events)) if right else 0
+        return present
 
 
 def _replicated(folder: Path) -> dict[str, int]:

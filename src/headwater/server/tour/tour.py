@@ -77,8 +77,8 @@ async def clean(config: Config, clock: Clock) -> list[str]:
         for status in await hw.pipelines.list():
             if status.pipeline.startswith(PREFIX):
                 names += (await hw.pipelines[status.pipeline].remove()).topics
-    made = [FOLDER, *(part.demo_folder for part in parts.PARTS)]
-    for folder in (config.settings.data / name for name in made if name):
+    folders = [FOLDER, *(part.demo_folder for part in parts.PARTS)]
+    for folder in (config.settings.data / name for name in folders if name):
         if folder.is_dir():
             shutil.rmtree(folder)
             names.append(str(folder))
@@ -127,5 +127,5 @@ def _program() -> str:
 
 def _short(path: Path) -> str:
     """The path relative to the working directory if it lies below."""
-    absolute, here = Path(os.path.abspath(path)), Path.cwd()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
+    absolute, working_dir = Path(os.path.abspath(path)), Path.cwd()
+    return str(absolute.relative_to(working_dir)) if absolute.is_relative_to(working_dir) else str(absolute)

@@ -61,14 +61,14 @@ async def _pinned(folder: Path, report: TourReport) -> None:
         )
         moved = await region.move(_PINNING)
         cleaned = await region.clean()
-        after, kept = await _bytes(region), [entry.payload async for entry in region.read(_PINNING)]
+        after, payloads = await _bytes(region), [entry.payload async for entry in region.read(_PINNING)]
         report.claim(
             f"moved and cleaned, the log has {rounded_size(after)}, {cleaned.removed:,} records fewer",
             after * 4 < before and cleaned.removed > 0,
         )
         report.claim(
             f"the {moved.entries} payloads of table {_PINNING} are as they were written",
-            moved.entries == _WRITES and kept == [_payload(_PINNING, sequence) for sequence in range(1, _WRITES + 1)],
+            moved.entries == _WRITES and payloads == [_payload(_PINNING, sequence) for sequence in range(1, _WRITES + 1)],
         )
 
 
