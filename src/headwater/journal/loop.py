@@ -372,7 +372,7 @@ class ReplicatorLoop:
 
     def status(self) -> ReplicatorStatus:
         """What this replicator does now."""
-        last = self._last
+        last, partitions = self._last, list(self._partitions.values())  # a copy: another thread may ask while a partition is added
         return ReplicatorStatus(
             pid=os.getpid(),
             host=socket.gethostname(),
@@ -388,8 +388,8 @@ class ReplicatorLoop:
             copied=self._total,
             spark=self._rounds.spark_started,
             problem=self._problem or self._rounds.spark_problem,
-            partitions=tuple(noted_partitions(self._partitions.values())),
-            quarantined=left_out(self._partitions.values()),
+            partitions=tuple(noted_partitions(partitions)),
+            quarantined=left_out(partitions),
         )
 
     def _tell(self, *, now: bool = False) -> None:

@@ -18,8 +18,6 @@ _TARGETS = ("table", "tables", "collection", "index", "topic")  # what others ca
 _NAMESPACE = (
     "Choose what is read with namespace= at p.source(...). A sink writes to what the message's namespace names: change it with remap."
 )
-    "Choose what is read with namespace= at p.source(...). A sink writes to what the message's namespace names: change it with remap."
-)
 
 
 def strict(call: Callable[P, T]) -> Callable[P, T]:
