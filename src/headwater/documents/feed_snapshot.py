@@ -31,12 +31,12 @@ class FeedSnapshot:
 
     def page(self) -> tuple[list[FeedEvent], bool]:
         """The next events, and whether they end the snapshot. Errors: those of the store and the log."""
-        uri, whole = self._path.uri, self._path.is_collection
+        uri, is_collection = self._path.uri, self._path.is_collection
         with self._history.view() as view:
             applied = view.applied()
             head = view.head(uri)
             ended = True
-            if whole:
+            if is_collection:
                 rows, ended = self._rows.page(view, uri, self._given)
             else:
                 row = view.row(uri, self._path.item)

@@ -116,14 +116,14 @@ class DocumentView(ABC):
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         """The ids of every so manieth item behind an id, at most so many of them: where a collection is cut into shards. The last shard,
         which is shorter, has no id here."""
-        found: list[str] = []
-        while len(found) < limit:
+        cuts: list[str] = []
+        while len(cuts) < limit:
             rows = self.rows(uri, low=f"{after}\0" if after else "", limit=every)
             if len(rows) < every:
                 break
             after = rows[-1].item
-            found.append(after)
-        return found
+            cuts.append(after)
+        return cuts
 
     def fold(self) -> str:
         """What the rows belong to, where a store that is folded anew gets rows of another name (Cassandra); empty elsewhere."""
@@ -245,7 +245,7 @@ class DocumentStores(ABC):
         """The store of a partition, made where there is none. `generation`: of the topic. The store of another generation raises `Differs`
         from all but `clear`, which makes it an empty one of this generation."""
 
-    def check_unused(self, topic: str) -> None:
+    def check_unused(self, topic: str) -> None:  # noqa: B027
         """Before a topic that is not there is taken for one that was never written. Errors: `Differs` where the stores have rows, as far as
         that is known: then its log is missing."""
 
