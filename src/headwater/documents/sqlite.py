@@ -70,8 +70,7 @@ class SqliteDocumentStores(DocumentStores):
         return SqliteDocumentStore(database, number, generation)
 
     def check_unused(self, topic: str) -> None:
-        found = next(self.folder.glob("*.db"), None)
-        if found is not None:
+        if next(self.folder.glob("*.db"), None) is not None:
             raise Differs(
                 f"There is a store of documents in {self.folder}, and no topic {topic} in the log.",
                 hint=f"Bring back the log that belongs to it. If documents shall begin anew, move {self.folder} away.",
