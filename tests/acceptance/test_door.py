@@ -340,11 +340,11 @@ async def test_a_directory_is_made_when_that_is_asked_for(tmp_path: Path) -> Non
 async def test_what_is_no_record_is_told_with_what_to_write(where: str) -> None:
     bad: list[tuple[Any, str]] = [
         ([Record("k", b"v")], "key='k'.encode()"),  # type: ignore[arg-type]
-        ([Record(b"k", b"v"), Record(b"k", {"a": 1})], "value of record 1 is a dict"),  # type: ignore[arg-type]
+        ([Record(b"k", b"v"), Record(b"k", {"a": 1})], "value of record 1 is of type dict"),  # type: ignore[arg-type]
         ([Record(b"k", b"v", headers={"h": b"x"})], "no pairs"),  # type: ignore[arg-type]
-        ([{"value": 1}], "Record 0 is a dict"),
+        ([{"value": 1}], "Record 0 is of type dict"),
         ([Record(b"k", b"v", timestamp="now")], "timestamp of record 0 is 'now'"),  # type: ignore[arg-type]
-        ("abc", "is a str"),
+        ("abc", "is of type str"),
         (Record(b"k", b"v"), "list of `Record`"),
     ]
     async with headwater.open(where) as hw:
