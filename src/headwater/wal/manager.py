@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from headwater.cluster import Ownership
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable
+from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable, UnknownTopic
 from headwater.core.timers import Timers
 from headwater.log import Log
 from headwater.log.record import TopicSettings
@@ -26,7 +26,7 @@ from headwater.wal.region_cleaning import RegionCleaning
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import delete_region
 from headwater.wal.region_gates import RegionGates
-from headwater.wal.region_list import known_region
+from headwater.wal.region_list import data_topic, known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics, region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
@@ -94,8 +94,10 @@ class RegionManager:
     def _create(self, topics: RegionTopics, settings: RegionSettings, copies: int) -> bool:
         wanted = settings.topic_settings(self._usual)
         try:
-            known = known_region(self._log, topics)
-        except HeadwaterError:
+            known = data_topic(self._log, topics)
+        except HeadwaterError:  # a description that is lost is made anew; a rotten one is refused
+            known = None
+        if known is None:
             return create_region(self._log, topics, wanted, copies=copies)
         wanted = settings.topic_settings(self._usual, known.settings)
         return create_region(self._log, topics, wanted if settings.given else None, copies=copies)
@@ -167,12 +169,18 @@ class RegionManager:
         """Check that the region is there, and that its records stay. Blocking."""
         known_region(self._log, topics)
         for topic in (topics.data, topics.meta):
-            if retention := self._log.retention(topic):
+            if retention := self._retention(topic):
                 raise Unavailable(
                     f"Region {topics} cannot be opened: its topic {topic} has {retention}, by which brokers remove what tables still need.",
                     hint=f"Set retention.ms and retention.bytes of {topic} to -1, and cleanup.policy to delete, with Kafka's own tools.",
                 )
         return self._owners()
+
+    def _retention(self, topic: str) -> str:
+        try:
+            return self._log.retention(topic)
+        except UnknownTopic:  # a meta topic that was lost: recovery says what that means, or does without it
+            return ""
 
     async def close(self, region: int, *, graceful: bool = False) -> bool:
         """Finish the calls under way, and let another process own a region; return whether it was open.

@@ -57,6 +57,20 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             owners.close()
 
 
+async def test_a_new_region_is_made_without_a_look_at_the_others(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    wal = make()
+    for region in range(1, 6):
+        await wal.create(region, RegionSettings())
+    described = list[str]()
+    get = EmbeddedLog.topic
+    monkeypatch.setattr(EmbeddedLog, "topic", lambda log, name: (described.append(name), get(log, name))[1])
+    monkeypatch.setattr(EmbeddedLog, "topics", lambda log: pytest.fail("all topics were described"))
+    monkeypatch.setattr(EmbeddedLog, "topic_names", lambda log: pytest.fail("all topics were listed"))
+    assert await wal.create(7, RegionSettings(segment="64KiB"))
+    assert not await wal.create(7, RegionSettings(segment="64KiB"))
+    assert {name for name in described if "7" not in name} == set()
+
+
 async def test_a_region_is_made_only_when_that_is_said(make: Make) -> None:
     wal = make()
     with pytest.raises(RegionNotFound, match="headwater wal create wal/7"):
