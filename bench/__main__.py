@@ -73,38 +73,38 @@ def main(words: Sequence[str] | None = None, *, sizes: Sizes | None = None, out:
 
     A case that fails, such as one whose outcome is not right, makes it 1: what else was measured is told all the same.
     """
-    asked = parser().parse_args(words)
-    sizes = sizes or (QUICK if asked.quick else FULL)
-    if asked.minutes is not None:
-        sizes = dataclasses.replace(sizes, minutes=asked.minutes)
-    asked.dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="run-", dir=asked.dir) as folder:
+    options = parser().parse_args(words)
+    sizes = sizes or (QUICK if options.quick else FULL)
+    if options.minutes is not None:
+        sizes = dataclasses.replace(sizes, minutes=options.minutes)
+    options.dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=options.dir) as folder:
         place = Place(Path(folder))
         start = machine.moment(place.folder, sizes.probes)
-        found = run(asked.names or list(BENCHMARKS), place, sizes, say)
+        results = run(options.names or list(BENCHMARKS), place, sizes, say)
         facts = {**machine.facts(), "start": start, "end": machine.moment(place.folder, sizes.probes)}
-    if asked.json == "-":
-        json.dump(as_json(found, size=sizes.name, machine=facts), out, indent=1)
+    if options.json == "-":
+        json.dump(as_json(results, size=sizes.name, machine=facts), out, indent=1)
         out.write("\n")
     else:
-        path = Path(asked.json) if asked.json else asked.dir / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-        path.write_text(json.dumps(as_json(found, size=sizes.name, machine=facts), indent=1) + "\n")
+        path = Path(options.json) if options.json else options.dir / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+        path.write_text(json.dumps(as_json(results, size=sizes.name, machine=facts), indent=1) + "\n")
         print(f"every sample: {path}", file=say)
-    console = Console(file=say if asked.json == "-" else out, width=None if out.isatty() else 160)
-    table(found, console)
+    console = Console(file=say if options.json == "-" else out, width=None if out.isatty() else 160)
+    table(results, console)
     console.print(summary(facts), soft_wrap=True)
-    return int(any(isinstance(one, Skipped) and one.failed for one in found))
+    return int(any(isinstance(result, Skipped) and result.failed for result in results))
 
 
 def run(names: Sequence[str], place: Place, sizes: Sizes, say: TextIO) -> list[Measured | Skipped]:
     """Measure the named benchmarks, saying each figure as it is known."""
-    found: list[Measured | Skipped] = []
+    results: list[Measured | Skipped] = []
     for name in names:
         for case in BENCHMARKS[name](place, sizes):
-            one = case if isinstance(case, Skipped) else measured(case, sizes.rounds)
-            found.append(one)
-            print("  ".join(part for part in line(one) if part), file=say, flush=True)
-    return found
+            result = case if isinstance(case, Skipped) else measured(case, sizes.rounds)
+            results.append(result)
+            print("  ".join(part for part in line(result) if part), file=say, flush=True)
+    return results
 
 
 def measured(case: Case, rounds: int) -> Measured | Skipped:

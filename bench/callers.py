@@ -49,11 +49,11 @@ def _round(log: EmbeddedLog, count: int, each: int, loop: Loop) -> Sample:
 
 async def _together(log: EmbeddedLog, count: int, each: int) -> Sample:
     appender = Appender(lambda batch: log.append(TOPIC, 0, batch))
-    one = records(1)
+    one_record = records(1)
 
     async def caller() -> None:
         for _ in range(each):
-            await appender.append(one)
+            await appender.append(one_record)
 
     begun = time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(count)))

@@ -44,7 +44,7 @@ def _bytes(folder: Path, expected: int) -> int:
 
 def _check(folder: Path, expected: int) -> Checked:
     with EmbeddedLog(folder, read_only=True) as log:
-        found = check_partition(log.reader(TOPIC, 0))
-    if found.damage or found.records != expected:
-        raise Differs(f"{found.records} records of {expected} are right.", hint=f"Look at {found.damage}.")
-    return found
+        report = check_partition(log.reader(TOPIC, 0))
+    if report.damage or report.records != expected:
+        raise Differs(f"{report.records} records of {expected} are right.", hint=f"Look at {report.damage}.")
+    return report

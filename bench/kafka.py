@@ -94,10 +94,10 @@ def _reading(place: Place, sizes: Sizes, ours: KafkaLog, direct: _Direct, topic:
 
 
 def _scanned(log: KafkaLog, topic: str, expected: int) -> int:
-    found = sum(int(rows.num_rows) for rows in log.scan(topic, 0, 0))
-    if found != expected:
-        raise Differs(f"{found} records were read of {expected}.", hint="Look at the broker's log.")
-    return found
+    count = sum(int(rows.num_rows) for rows in log.scan(topic, 0, 0))
+    if count != expected:
+        raise Differs(f"{count} records were read of {expected}.", hint="Look at the broker's log.")
+    return count
 
 
 class _Direct:
@@ -138,13 +138,13 @@ class _Direct:
         from confluent_kafka import TopicPartition
 
         self._consumer.assign([TopicPartition(topic, 0, 0)])
-        found, deadline = 0, time.monotonic() + _WAIT
-        while found < expected and time.monotonic() < deadline:
+        count, deadline = 0, time.monotonic() + _WAIT
+        while count < expected and time.monotonic() < deadline:
             # Never more than are left: it would wait for them until its time is over.
-            found += sum(message.error() is None for message in self._consumer.consume(min(_FETCH, expected - found), timeout=0.5))
-        if found != expected:
-            raise Unavailable(f"Kafka gave {found} records of {expected}.", hint="Look at the broker's log.")
-        return found
+            count += sum(message.error() is None for message in self._consumer.consume(min(_FETCH, expected - count), timeout=0.5))
+        if count != expected:
+            raise Unavailable(f"Kafka gave {count} records of {expected}.", hint="Look at the broker's log.")
+        return count
 
     def close(self) -> None:
         self._producer.flush(_WAIT)

@@ -58,11 +58,11 @@ def family(pid: int) -> list[int]:
             except OSError:
                 continue
             children.setdefault(int(fields[1]), []).append(int(entry))
-    found, at = [pid], 0
-    while at < len(found):
-        found += children.get(found[at], [])
+    processes, at = [pid], 0
+    while at < len(processes):
+        processes += children.get(processes[at], [])
         at += 1
-    return found
+    return processes
 
 
 def processor_time(pid: int | None = None) -> float:

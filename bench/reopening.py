@@ -69,10 +69,10 @@ def _write(folder: Path, pipe: Connection) -> None:
 
 
 def _open(folder: Path, acknowledged: int) -> Sample:
-    one = records(1)
+    one_record = records(1)
     begun = time.perf_counter()
     with EmbeddedLog(folder) as log:
-        first = log.append(TOPIC, 0, one)[0]
+        first = log.append(TOPIC, 0, one_record)[0]
         seconds = time.perf_counter() - begun
     if first < acknowledged:
         raise Differs(f"Offset {first} was given again after {acknowledged} records had been acknowledged.", hint="Keep the folder.")

@@ -14,28 +14,28 @@ from bench.case import Case, Peak, Sample, Side, Skipped
 from bench.rounds import Measured, Spread
 
 
-def table(found: Sequence[Measured | Skipped], console: Console) -> None:
+def table(results: Sequence[Measured | Skipped], console: Console) -> None:
     """One line per case."""
     lines = Table(title="ratio = ours / floor, pair by pair; the middle of the rounds, [lowest..highest]", title_justify="left")
     for name in ("benchmark", "ours", "floor or peer", "ratio", "mark", "met"):
         lines.add_column(name, justify="left", overflow="fold")
-    for one in found:
-        lines.add_row(*line(one))
+    for result in results:
+        lines.add_row(*line(result))
     console.print(lines)
 
 
-def line(one: Measured | Skipped) -> tuple[str, str, str, str, str, str]:
+def line(result: Measured | Skipped) -> tuple[str, str, str, str, str, str]:
     """A case as the table's six columns."""
-    if isinstance(one, Skipped):
-        return one.name, "FAILED" if one.failed else "skipped", one.why, "", "", ""
-    case = one.case
+    if isinstance(result, Skipped):
+        return result.name, "FAILED" if result.failed else "skipped", result.why, "", "", ""
+    case = result.case
     return (
         case.name,
-        shown(case, one.our_rate) + _busy(one.ours),
-        f"{shown(case, one.floor_rate)}  {case.floor.label}",
-        f"{one.ratio.median:.2f} [{one.ratio.low:.2f}..{one.ratio.high:.2f}]",
+        shown(case, result.our_rate) + _busy(result.ours),
+        f"{shown(case, result.floor_rate)}  {case.floor.label}",
+        f"{result.ratio.median:.2f} [{result.ratio.low:.2f}..{result.ratio.high:.2f}]",
         case.mark.text if case.mark else "",
-        {True: "yes", False: "NO", None: "n/a" if case.mark else ""}[one.met],
+        {True: "yes", False: "NO", None: "n/a" if case.mark else ""}[result.met],
     )
 
 
@@ -77,26 +77,26 @@ def _short(number: float, unit: str = "") -> str:
     return f"{number:.3g} {unit}".rstrip()
 
 
-def as_json(found: Sequence[Measured | Skipped], *, size: str, machine: dict[str, object]) -> dict[str, Any]:
+def as_json(results: Sequence[Measured | Skipped], *, size: str, machine: dict[str, object]) -> dict[str, Any]:
     """Everything that was measured. Ratios can be worked out anew from the samples, which stand in the order in which they were taken."""
     return {
         "size": size,
         "machine": machine,
-        "cases": [_case(one) for one in found if isinstance(one, Measured)],
-        "skipped": [asdict(one) for one in found if isinstance(one, Skipped)],
+        "cases": [_case(result) for result in results if isinstance(result, Measured)],
+        "skipped": [asdict(result) for result in results if isinstance(result, Skipped)],
     }
 
 
-def _case(one: Measured) -> dict[str, Any]:
-    case = one.case
+def _case(result: Measured) -> dict[str, Any]:
+    case = result.case
     return {
         "name": case.name,
         "unit": case.unit,
-        "ours": _side(case.ours, one.our_rate, one.ours),
-        "floor": _side(case.floor, one.floor_rate, one.floor),
-        "ratio": asdict(one.ratio),
-        "mark": {"text": case.mark.text, "met": one.met} if case.mark else None,
-        "load_average": one.load,
+        "ours": _side(case.ours, result.our_rate, result.ours),
+        "floor": _side(case.floor, result.floor_rate, result.floor),
+        "ratio": asdict(result.ratio),
+        "mark": {"text": case.mark.text, "met": result.met} if case.mark else None,
+        "load_average": result.load,
         "notes": case.notes,
     }
 

@@ -39,8 +39,8 @@ def scan_arrow(folder: Path, expected: int) -> int:
 def read_records(folder: Path, expected: int) -> int:
     at = 0
     with EmbeddedLog(folder, read_only=True) as log:
-        while found := log.read(TOPIC, 0, at, limit=1000):
-            at += len(found)
+        while records := log.read(TOPIC, 0, at, limit=1000):
+            at += len(records)
     return _all(at, expected)
 
 

@@ -43,9 +43,9 @@ def scattered(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
 def _read_at(log: EmbeddedLog, calls: list[list[int]]) -> Sample:
     """The first round checks the batches; it is the one that warms up."""
     begun = time.thread_time()
-    found = [log.read_at(TOPIC, 0, offsets) for offsets in calls]
+    answers = [log.read_at(TOPIC, 0, offsets) for offsets in calls]
     seconds = time.thread_time() - begun
-    for offsets, records in zip(calls, found, strict=True):
+    for offsets, records in zip(calls, answers, strict=True):
         if offsets != [record.offset for record in records if record is not None]:
             raise Differs("Other records were read than asked for.", hint="Run `headwater log check` on the log.")
     return Sample(len(calls) * _AT_ONCE, seconds, seconds)
@@ -65,10 +65,10 @@ def _first(folder: Path, calls: list[list[int]], *, by_offset: bool) -> Sample:
 
 
 def _bare(fd: int, calls: list[list[int]], per_batch: int) -> Sample:
-    one, batch = encoded(1) - encoded(0), encoded(per_batch)
+    record_size, batch = encoded(1) - encoded(0), encoded(per_batch)
     begun = time.thread_time()
     for offsets in calls:
         for offset in offsets:
-            os.pread(fd, one, offset // per_batch * batch + offset % per_batch * one)
+            os.pread(fd, record_size, offset // per_batch * batch + offset % per_batch * record_size)
     seconds = time.thread_time() - begun
     return Sample(len(calls) * _AT_ONCE, seconds, seconds)

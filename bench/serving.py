@@ -86,14 +86,14 @@ class Watch:
         return self._until(self._seconds * _WARM)
 
     def end(self) -> Peak:
-        found = self._until(self._seconds)
+        peak = self._until(self._seconds)
         self._notes["seconds, MiB, MiB with mapped files"] = [
             (round(at, 1), own >> 20, (own + mapped) >> 20) for at, own, mapped in self._looks
         ]
         self._notes["requests"] = dict(self._load.done)
         if not all(self._load.done.values()):
             raise Differs(f"Not everything was asked of the server: {self._load.done}.", hint="Look at its serve.err.")
-        return found
+        return peak
 
     def _until(self, seconds: float) -> Peak:
         """The middle of the last tenth of the looks up to then: a single one may meet a request under way."""
@@ -205,7 +205,7 @@ class Load:
         stuck: list[socket.socket] = []
         try:
             while not self._stop.wait(0.01):
-                stuck = [one for one in stuck if not _ended(one)]
+                stuck = [connection for connection in stuck if not _ended(connection)]
                 wanted = STREAMS - len(stuck) - len(selector.get_map())
                 for _ in range(min(wanted, 20)):
                     with suppress(OSError):
@@ -216,8 +216,8 @@ class Load:
                 for key, _ in selector.select(0):
                     self._take(selector, key.fileobj)
         finally:
-            for one in [*stuck, *(key.fileobj for key in selector.get_map().values())]:
-                one.close()  # type: ignore[union-attr]
+            for connection in [*stuck, *(key.fileobj for key in selector.get_map().values())]:
+                connection.close()  # type: ignore[union-attr]
             selector.close()
 
     def _stream(self, query: str, buffer: int) -> socket.socket:

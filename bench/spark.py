@@ -69,8 +69,8 @@ def _scan(log: Log, range: Range) -> Iterator[pa.RecordBatch]:
 
 
 def _ranges(runner: Runner, tasks: int, expected: int) -> int:
-    found = pa.concat_tables(runner.run(Range(TOPIC, 0, 0, expected).slices(tasks), count_values, schema=_COUNTS))
-    return _right(pc.sum(found["records"]).as_py(), pc.sum(found["bytes"]).as_py() // VALUE, expected)
+    counts = pa.concat_tables(runner.run(Range(TOPIC, 0, 0, expected).slices(tasks), count_values, schema=_COUNTS))
+    return _right(pc.sum(counts["records"]).as_py(), pc.sum(counts["bytes"]).as_py() // VALUE, expected)
 
 
 def _table(session: SparkSession, folder: Path, expected: int) -> int:

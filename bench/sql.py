@@ -58,11 +58,11 @@ def sql_ways(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
             engine = Engine(log, SparkSettings(start="eager"), stopping=threading.Event())
             ways = {"tasks": by_tasks(log, engine), "driver": by_driver(log)}
             computed, left_out = sql("*, price * qty AS total"), sql("* EXCEPT (card)")
-            for what, transform in (("with one more", computed), ("without a field", left_out)):
+            for label, transform in (("with one more", computed), ("without a field", left_out)):
                 many = Delivered(folder, transform, sizes.documents, cores=cores)
-                tasks, driver = (Side(one, partial(many.round, one, ways[one])) for one in ("tasks", "driver"))
+                tasks, driver = (Side(way, partial(many.round, way, ways[way])) for way in ("tasks", "driver"))
                 yield Case(
-                    f"sql {what}, {sizes.documents:,} documents",
+                    f"sql {label}, {sizes.documents:,} documents",
                     "document",
                     tasks,
                     driver,
@@ -70,7 +70,7 @@ def sql_ways(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
                     notes={"elapsed": many.elapsed},
                 )
             few = Delivered(folder, computed, SMALL, cores=cores)
-            driver, tasks = (Side(one, partial(few.round, one, ways[one])) for one in ("driver", "tasks"))
+            driver, tasks = (Side(way, partial(few.round, way, ways[way])) for way in ("driver", "tasks"))
             yield Case(f"sql with one more, {SMALL} documents", "document", driver, tasks, rounds=sizes.few, notes={"elapsed": few.elapsed})
     finally:
         if not was_running:
@@ -105,7 +105,7 @@ class Delivered:
         seconds, elapsed = processor_time() - begun, time.perf_counter() - began
         self.elapsed.setdefault(way, []).append(round(elapsed, 3))
         shutil.rmtree(self._out, ignore_errors=True)
-        written = sum(one.written for one in outcomes or ())
+        written = sum(outcome.written for outcome in outcomes or ())
         if written != self.count:
             raise Differs(f"{written} documents were written, not {self.count}.", hint="See why a part has ended early.")
         return Sample(self.count, seconds)

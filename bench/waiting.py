@@ -135,7 +135,7 @@ def _share(pid: int, seconds: float) -> Sample:
 def _processor(pid: int) -> float:
     """Seconds of processor that the threads of a process have taken. Errors: `Unavailable` when it has ended."""
     try:
-        return sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+        return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
     except OSError:
         raise Unavailable("What was to wait has ended.", hint="Run it by hand to see why.") from None
 

@@ -17,23 +17,26 @@ HEAD = (
 
 def text() -> str:
     """The page as it should be."""
-    every = [describe(name) for name in adaptors.names() if name in adaptors.built_in()]
+    descriptions = [describe(name) for name in adaptors.names() if name in adaptors.built_in()]
     lines = ["| adaptor | source | sink | what it is |", "|---|---|---|---|"]
-    for one in every:
-        source = " + ".join(word for word, can in (("copy", one["copies"]), ("changes", one["follows"])) if can) or "–"
-        lines.append(f"| [`{one['name']}`](#{one['name']}) | {source} | {one['delivery'] or '–'} | {_cell(one['summary'])} |")
-    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(map(_section, every))
+    for description in descriptions:
+        source = " + ".join(word for word, can in (("copy", description["copies"]), ("changes", description["follows"])) if can) or "–"
+        lines.append(
+            f"| [`{description['name']}`](#{description['name']}) | {source} | "
+            f"{description['delivery'] or '–'} | {_cell(description['summary'])} |"
+        )
+    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(map(_section, descriptions))
 
 
-def _section(one: dict[str, Any]) -> str:
-    parts = [f"## `{one['name']}`\n", f"{one['summary']}\n", f"Namespace: {one['namespace']}\n"]
-    if one["source"]:
-        parts.append(f"As a source: {one['source']}\n")
-    if one["sink"]:
-        parts.append(f"As a sink ({one['delivery']}): {one['sink']}\n")
+def _section(description: dict[str, Any]) -> str:
+    parts = [f"## `{description['name']}`\n", f"{description['summary']}\n", f"Namespace: {description['namespace']}\n"]
+    if description["source"]:
+        parts.append(f"As a source: {description['source']}\n")
+    if description["sink"]:
+        parts.append(f"As a sink ({description['delivery']}): {description['sink']}\n")
     parts.append("| option | default | meaning |\n|---|---|---|")
-    parts += [f"| `{option['name']}` | {_default(option['default'])} | {_cell(option['meaning'])} |" for option in one["options"]]
-    parts.append(f"\n```python\n{one['sample']}\n```\n")
+    parts += [f"| `{option['name']}` | {_default(option['default'])} | {_cell(option['meaning'])} |" for option in description["options"]]
+    parts.append(f"\n```python\n{description['sample']}\n```\n")
     return "\n".join(parts)
 
 
@@ -41,8 +44,8 @@ def _default(shown: str | None) -> str:
     return "required" if shown is None else "none" if shown == "None" else f"`{_cell(shown)}`"
 
 
-def _cell(said: str) -> str:
-    return said.replace("|", "\\|")
+def _cell(content: str) -> str:
+    return content.replace("|", "\\|")
 
 
 if __name__ == "__main__":

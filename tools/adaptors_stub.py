@@ -32,25 +32,25 @@ def find(name: str) -> Callable[..., Adaptor]: ...
 
 def text() -> str:
     """The stub as it should be."""
-    made = {name: class_of(name) for name in sorted(adaptors.built_in())}
-    classes = sorted({(one.__module__, one.__name__) for one in made.values()})
+    by_name = {name: class_of(name) for name in sorted(adaptors.built_in())}
+    classes = sorted({(adaptor_class.__module__, adaptor_class.__name__) for adaptor_class in by_name.values()})
     imports = [f"from {module} import {name}" for module, name in classes]
     imports += ["from headwater.pipeline.adaptor import Adaptor", "from headwater.pipeline.env import Env"]
-    functions = [_function(name) for name in sorted(made, key=lambda name: (name != made[name].kind, name))]
+    functions = [_function(name) for name in sorted(by_name, key=lambda name: (name != by_name[name].kind, name))]
     return HEAD + "\n".join(imports) + "\n" + TAIL + "\n".join(functions)
 
 
 def _function(name: str) -> str:
-    made = class_of(name)
-    if name != made.kind:
-        return f"{name} = {made.kind}\n"
+    adaptor_class = class_of(name)
+    if name != adaptor_class.kind:
+        return f"{name} = {adaptor_class.kind}\n"
     lines = [f"def {name}("]
-    for number, one in enumerate(options_of(made).values()):
-        default = "" if one.default is inspect.Parameter.empty else f" = {_written(one.default)}"
-        lines += [f"    {one.name}: {spelled(one.accepts)}{default},", *(["    *,"] if number == 0 else [])]
-    lines += [f") -> {made.__name__}:", f'    """{made.about.summary}', ""]
-    for one in options_of(made).values():
-        lines += wrap(f"`{one.name}`: {one.means.text}", 136, initial_indent="    ", subsequent_indent=" " * 8)
+    for number, option in enumerate(options_of(adaptor_class).values()):
+        default = "" if option.default is inspect.Parameter.empty else f" = {_written(option.default)}"
+        lines += [f"    {option.name}: {spelled(option.accepts)}{default},", *(["    *,"] if number == 0 else [])]
+    lines += [f") -> {adaptor_class.__name__}:", f'    """{adaptor_class.about.summary}', ""]
+    for option in options_of(adaptor_class).values():
+        lines += wrap(f"`{option.name}`: {option.means.text}", 136, initial_indent="    ", subsequent_indent=" " * 8)
     return "\n".join([*lines, '    """', ""])
 
 

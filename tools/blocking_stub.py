@@ -27,15 +27,17 @@ def __exit__(self, kind: type[BaseException] | None, error: BaseException | None
 _HEAD = '"""Types of the blocking door. Written by `python -m tools.blocking_stub`; a test compares the two."""\n\n'
 
 
-def text(known: Iterable[PartDefinition] = parts.PARTS, stub: Path = STUB) -> str:
+def text(definitions: Iterable[PartDefinition] = parts.PARTS, stub: Path = STUB) -> str:
     """The stub of these parts as it should be. `stub`: where it will be, for the order of its imports."""
-    doors: dict[str, type] = {part.door: AsyncLog if part.door == "log" else load(part.offers) for part in known}
+    doors: dict[str, type] = {part.door: AsyncLog if part.door == "log" else load(part.offers) for part in definitions}
     trees = _trees(inspect.getmodule(kind) for kind in doors.values())
     classes = [node for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)]
     reached = {kind.__name__ for kind in doors.values()}.union(*map(_returned, trees.values()))
     names = {node.name for node in classes if _awaits(node) and node.name in reached}
     names |= {
-        node.name for node in classes if _is_named_tuple(node) and names & {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        node.name
+        for node in classes
+        if _is_named_tuple(node) and names & {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
     }
     plain = {node.name for node in classes} - names
     lines = [_HEAD, "from __future__ import annotations\n", *_imports(trees, plain), ""]
@@ -88,7 +90,7 @@ def _is_async(value: object) -> bool:
 
 
 def _imports(trees: dict[str, ast.Module], plain: set[str]) -> list[str]:
-    found = {
+    imports = {
         "from collections.abc import Generator",
         "from pathlib import Path",
         "from types import TracebackType",
@@ -98,11 +100,11 @@ def _imports(trees: dict[str, ast.Module], plain: set[str]) -> list[str]:
         "from headwater.core.config import Config",
     }
     for module, tree in trees.items():
-        found |= {f"from {module} import {node.name}" for node in tree.body if isinstance(node, ast.ClassDef) and node.name in plain}
+        imports |= {f"from {module} import {node.name}" for node in tree.body if isinstance(node, ast.ClassDef) and node.name in plain}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom | ast.Import) and getattr(node, "module", "") != "__future__":
-                found.add(ast.unparse(node))
-    return sorted(found)
+                imports.add(ast.unparse(node))
+    return sorted(imports)
 
 
 def _is_type_variable(node: ast.stmt) -> bool:
@@ -110,7 +112,7 @@ def _is_type_variable(node: ast.stmt) -> bool:
 
 
 def _awaits(node: ast.ClassDef) -> bool:
-    return any(isinstance(one, ast.AsyncFunctionDef) for one in node.body)
+    return any(isinstance(statement, ast.AsyncFunctionDef) for statement in node.body)
 
 
 def _is_named_tuple(node: ast.ClassDef) -> bool:
@@ -126,22 +128,24 @@ class _Blocking(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         body: list[ast.stmt] = _said(node)
-        for one in node.body:
-            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
-                if one.name == "__init__":
-                    body += _attributes(one)
-                elif not one.name.startswith("_") or one.name in ("__getitem__", "__iter__", "__call__", "__aiter__"):
-                    body.append(self._method(one))
-                elif one.name == "__aenter__":
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                if statement.name == "__init__":
+                    body += _attributes(statement)
+                elif not statement.name.startswith("_") or statement.name in ("__getitem__", "__iter__", "__call__", "__aiter__"):
+                    body.append(self._method(statement))
+                elif statement.name == "__aenter__":
                     body += ast.parse(_WITH).body
-            elif isinstance(one, ast.AnnAssign) and (_is_named_tuple(node) or one.value is None):
-                body.append(self.visit(one))
+            elif isinstance(statement, ast.AnnAssign) and (_is_named_tuple(node) or statement.value is None):
+                body.append(self.visit(statement))
         bases = [base for base in node.bases if isinstance(base, ast.Name) and base.id in {*self._plain, "NamedTuple"}]
         bases += [base for base in node.bases if isinstance(base, ast.Subscript)]  # Generic
         return ast.ClassDef(name=self._named(node.name), bases=list(bases), keywords=[], body=body, decorator_list=[])
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.FunctionDef:
-        decorators = [one for one in node.decorator_list if isinstance(one, ast.Name) and one.id != "abstractmethod"]
+        decorators = [
+            decorator for decorator in node.decorator_list if isinstance(decorator, ast.Name) and decorator.id != "abstractmethod"
+        ]
         body: list[ast.stmt] = _said(node) or [ast.Expr(ast.Constant(...))]
         return ast.FunctionDef(
             name={"aclose": "close", "__aiter__": "__iter__"}.get(node.name, node.name),
@@ -166,22 +170,22 @@ class _Blocking(ast.NodeTransformer):
 
 def _said(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
     """The docstring, for plain code; nothing where there is none."""
-    found = node.body[0]
-    if not isinstance(found, ast.Expr) or not isinstance(found.value, ast.Constant) or not isinstance(found.value.value, str):
+    statement = node.body[0]
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant) or not isinstance(statement.value.value, str):
         return []
-    return [ast.Expr(ast.Constant(blocking_door.blocking_text(found.value.value)))]
+    return [ast.Expr(ast.Constant(blocking_door.blocking_text(statement.value.value)))]
 
 
 def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
     """Public attributes that are set to an argument."""
-    kinds = {one.arg: one.annotation for one in init.args.args}
-    found: list[ast.stmt] = []
+    kinds = {argument.arg: argument.annotation for argument in init.args.args}
+    attributes: list[ast.stmt] = []
     for node in ast.walk(init):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not node.attr.startswith("_"):
             kind = kinds.get(node.attr)
             if kind is not None:
-                found.append(ast.AnnAssign(target=ast.Name(node.attr), annotation=kind, simple=1))
-    return found
+                attributes.append(ast.AnnAssign(target=ast.Name(node.attr), annotation=kind, simple=1))
+    return attributes
 
 
 def _door(doors: dict[str, str]) -> str:

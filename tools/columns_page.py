@@ -41,13 +41,13 @@ def text() -> str:
     """The page as it should be: what it says, with the table as it is now."""
     rows = [f"| {name} | {' | '.join(_named(rules, values) for rules in SINKS.values())} |" for name, values in VALUES.items()]
     table = "\n".join([HEAD, "|" + "---|" * (len(SINKS) + 1), *rows]) + "\n"
-    return TABLE.sub(lambda found: table, PAGE.read_text("utf-8"))
+    return TABLE.sub(lambda match: table, PAGE.read_text("utf-8"))
 
 
 def _named(rules: ColumnRules, values: list[Any]) -> str:
     """The column for all of these values."""
-    column = observed([{"v": one} for one in values], rules).get("v")
-    mixed = observed([{"v": one} for one in reversed(values)], rules).get("v")
+    column = observed([{"v": value} for value in values], rules).get("v")
+    mixed = observed([{"v": value} for value in reversed(values)], rules).get("v")
     return f"`{rules.named(column)}`" if column is not None and column == mixed else "–"
 
 

@@ -78,21 +78,23 @@ def _calls(offered: type) -> str:
     for name, call in vars(offered).items():
         if name.startswith("_") or not inspect.isfunction(call) or name == "aclose":
             continue
-        told = " ".join((inspect.getdoc(call) or "").split("\n\n")[0].split())
-        rows.append(f"| `{name}({_signature(call)})` | {told} |")
+        summary = " ".join((inspect.getdoc(call) or "").split("\n\n")[0].split())
+        rows.append(f"| `{name}({_signature(call)})` | {summary} |")
     return "\n".join(rows)
 
 
 def _signature(call: Any) -> str:
-    found = [one.replace(annotation=inspect.Parameter.empty) for one in list(inspect.signature(call).parameters.values())[1:]]
-    return str(inspect.Signature(found))[1:-1].replace("'", '"')
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in list(inspect.signature(call).parameters.values())[1:]
+    ]
+    return str(inspect.Signature(parameters))[1:-1].replace("'", '"')
 
 
 def _replaced(written: str, mark: str, table: str) -> str:
     begin, end = f"<!-- {mark}: written by `python -m tools.reference` -->", f"<!-- end of {mark} -->"
-    found = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", written, re.DOTALL)
-    assert found is not None, f"the page lacks {begin}"
-    return written.replace(found[0], f"{begin}\n{table}\n{end}")
+    match = re.search(f"{re.escape(begin)}\n.*?{re.escape(end)}", written, re.DOTALL)
+    assert match is not None, f"the page lacks {begin}"
+    return written.replace(match[0], f"{begin}\n{table}\n{end}")
 
 
 if __name__ == "__main__":

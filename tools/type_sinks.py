@@ -151,9 +151,9 @@ LOCAL, SERVED = ("JSON", "SQLite", "Parquet"), ("PostgreSQL",)
 def sinks(uri: str | None = None) -> Iterator[Sequence[TypeSink]]:
     """The sinks of the page. `uri`: of the PostgreSQL that one of them writes to; None: that one is left out."""
     with TemporaryDirectory() as folder:
-        found: list[TypeSink] = [FolderSink("JSON", "jsonl", folder), SqliteSink(folder), FolderSink("Parquet", "parquet", folder)]
+        type_sinks: list[TypeSink] = [FolderSink("JSON", "jsonl", folder), SqliteSink(folder), FolderSink("Parquet", "parquet", folder)]
         if uri is None:
-            yield found
+            yield type_sinks
             return
         import psycopg
 
@@ -161,7 +161,7 @@ def sinks(uri: str | None = None) -> Iterator[Sequence[TypeSink]]:
         with psycopg.connect(uri, autocommit=True) as link:
             link.execute(f"CREATE SCHEMA {schema}".encode())
             try:
-                yield [*found, PostgresSink(uri, schema)]
+                yield [*type_sinks, PostgresSink(uri, schema)]
             finally:
                 link.execute(f"DROP SCHEMA {schema} CASCADE".encode())
 

@@ -94,8 +94,8 @@ def _cell(text: str) -> str:
     return shown + verify
 
 
-def _escaped(said: str) -> str:
-    return said.replace("|", "\\|")
+def _escaped(content: str) -> str:
+    return content.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def pip(python: Path) -> list[str]:
 
 
 def make(want: str) -> None:
-    packages, said = WANTS[want]
+    packages, summary = WANTS[want]
     if sys.version_info < (3, 11):  # noqa: UP036 - this very check is for people with an older one
         sys.exit(f"headwater: Python 3.11 or newer is needed, this is {sys.version.split()[0]}. Try: make PYTHON=python3.12 run")
     venv = folder(want)
@@ -70,7 +70,7 @@ def make(want: str) -> None:
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
         if want != PEERS:  # their wheels do with whatever pip comes with Python
             subprocess.run([*pip(python), "-c", "constraints.txt", "pip"], check=True, cwd=ROOT)
-    print(f"headwater: installing into {venv.name}: {said}. The first time this takes one to three minutes.", flush=True)
+    print(f"headwater: installing into {venv.name}: {summary}. The first time this takes one to three minutes.", flush=True)
     # The pins of peers are a whole list already; ours would only contradict it.
     own = {} if want == PEERS else {"TMPDIR": str(temporary(venv)), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
     env = {**os.environ, **own}

@@ -66,14 +66,14 @@ class OpenCollection:
             await items.batch([("put", f"{PATH}/{number:08}", body_of(number, self.items)) for number in numbers])
 
     async def _pages(self, count: int, sort: str | None) -> Sample:
-        items, found = self._hw.documents[PATH], list[Any]()
+        items, page = self._hw.documents[PATH], list[Any]()
         cpu, begun = time.process_time(), time.perf_counter()
         for _ in range(count):
-            found = [item async for item in items.query(sort=sort, size=PAGE)]
+            page = [item async for item in items.query(sort=sort, size=PAGE)]
         sample = Sample(count, time.perf_counter() - begun, time.process_time() - cpu)
         expected = list(range(min(PAGE, self.items)))
-        if [item["price"] if sort else int(item["id"]) for item in found] != expected:
-            raise Differs(f"A page sorted by {sort} is not the right one: {found[:3]}.", hint="Keep the folder.")
+        if [item["price"] if sort else int(item["id"]) for item in page] != expected:
+            raise Differs(f"A page sorted by {sort} is not the right one: {page[:3]}.", hint="Keep the folder.")
         return sample
 
     async def _index(self, field: str, more: str = "") -> Sample:

@@ -49,8 +49,8 @@ class _Waiting(asyncio.Protocol):
             return
         os.write(self._file, self._event)
         os.fdatasync(self._file)
-        for one in self._waiting:
-            one.write(self._event)
+        for transport in self._waiting:
+            transport.write(self._event)
         self._transport.write(_ANSWER)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -30,7 +30,7 @@ def verbs(place: Place, sizes: Sizes) -> Iterator[Case]:
         for url, (writes, reads) in ((server.url, puts), (bare.url, gets)):
             _check(url, writes[0], reads[0])
         many, bare_many = HttpClients(server.url, CONNECTIONS, ours), HttpClients(bare.url, CONNECTIONS, theirs)
-        one = HttpClients(server.url, 1, ours)
+        single = HttpClients(server.url, 1, ours)
         with BareWrites(folder / "synced", _RECORD) as disk:
             many.round(puts[0], DOCUMENTS)
             bare_many.round(gets[0], DOCUMENTS)
@@ -59,15 +59,15 @@ def verbs(place: Place, sizes: Sizes) -> Iterator[Case]:
             yield Case(
                 "documents PUT, 1 connection",
                 "request",
-                Side("headwater", partial(one.round, puts[0], few)),
+                Side("headwater", partial(single.round, puts[0], few)),
                 Side("os.write and fdatasync", partial(disk.round, few)),
                 mark.ratio(0.6),
             )
             yield Case(
                 "documents GET, 1 connection",
                 "request",
-                Side("headwater", partial(one.round, puts[1], few)),
-                Side("PUT", partial(one.round, puts[0], few)),
+                Side("headwater", partial(single.round, puts[1], few)),
+                Side("PUT", partial(single.round, puts[0], few)),
             )
 
 
@@ -82,8 +82,8 @@ def _check(url: str, put: bytes, get: bytes) -> None:
     connection = connected(url)
     try:
         answered(connection, put)
-        found = answered(connection, get)
-        if found.body != BODY:
-            raise Differs(f"{url} has {found.body[:200]!r}, not what was put.", hint="Look at its route.")
+        answer = answered(connection, get)
+        if answer.body != BODY:
+            raise Differs(f"{url} has {answer.body[:200]!r}, not what was put.", hint="Look at its route.")
     finally:
         connection.close()

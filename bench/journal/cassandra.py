@@ -63,8 +63,8 @@ def cassandra(place: Place, sizes: Sizes) -> Iterator[Case | Skipped]:
 
 
 def _by_processor(work: Any) -> Sample:
-    found: Sample = work()
-    return Sample(found.amount, found.cpu, found.cpu)
+    sample: Sample = work()
+    return Sample(sample.amount, sample.cpu, sample.cpu)
 
 
 @contextmanager
@@ -144,6 +144,6 @@ class _Tables:
         cpu, begun = time.process_time(), time.perf_counter()
         done = execute_concurrent(self._keyspace.session, requests, concurrency=_CONCURRENCY, raise_on_first_error=True)
         sample = Sample(len(self._rows), time.perf_counter() - begun, time.process_time() - cpu)
-        if (written := sum(one.success for one in done)) != len(requests):
+        if (written := sum(result.success for result in done)) != len(requests):
             raise Differs(f"{written} rows were written, not {len(requests)}.", hint="See the node's log.")
         return sample

@@ -91,8 +91,8 @@ def _beside_foreach_batch(running: SparkSession, data: Path, folder: Path, sizes
 
 
 def _by_processor(work: Callable[[], Sample]) -> Sample:
-    found = work()
-    return Sample(found.amount, found.cpu, found.cpu)
+    sample = work()
+    return Sample(sample.amount, sample.cpu, sample.cpu)
 
 
 def _replicated(data: Path, expected: int) -> Sample:

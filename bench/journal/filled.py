@@ -47,10 +47,10 @@ def _records(journals: int, events: int, per_append: int, partitions: int) -> It
     for begin in range(0, journals, _ACTIVE):
         active = range(begin, min(begin + _ACTIVE, journals))
         drafts = [draft(id_of(number), [PAYLOAD] * per_append, by=_BY) for number in active]
-        places = [partition_for(one.key, partitions) for one in drafts]
+        places = [partition_for(entry.key, partitions) for entry in drafts]
         for first in range(1, events + 1, per_append):
-            for place, one in zip(places, drafts, strict=True):
-                yield place, one.record(first, ending)
+            for place, entry in zip(places, drafts, strict=True):
+                yield place, entry.record(first, ending)
 
 
 def copy(data: Path) -> None:

@@ -48,13 +48,13 @@ class ForeachBatch:
             )
             query.awaitTermination()
             seconds, used = time.perf_counter() - begun, processor_time() - used
-            found = sum(map(_count, out.glob("*.db")))
+            count = sum(map(_count, out.glob("*.db")))
         finally:
             shutil.rmtree(out, ignore_errors=True)
             shutil.rmtree(checkpoint, ignore_errors=True)
-        if found != expected:
-            raise Differs(f"{found} events were copied, not {expected}.", hint="See Spark's log.")
-        return Sample(found, seconds, used)
+        if count != expected:
+            raise Differs(f"{count} events were copied, not {expected}.", hint="See Spark's log.")
+        return Sample(count, seconds, used)
 
 
 def _written(out: Path, batch: DataFrame, number: int) -> None:

@@ -58,10 +58,10 @@ def _copied(place: Place, records: int, notes: dict[str, object]) -> Peak:
     with place.sub("backlog") as folder:
         data = folder / "data"
         fill(data, journals=max(1, records // _EVENTS), events=_EVENTS)
-        with (folder / "said").open("w") as said:
+        with (folder / "said").open("w") as output:
             env = os.environ | {"HEADWATER_SPARK__START": "eager"}  # both with Spark: the smaller one would end before it is there
             command = [*_COMMAND, "--once", "--data", str(data)]
-            process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         peaks = watched(process)
         if process.returncode:
             raise Differs(f"The replicator ended with {process.returncode}: {(folder / 'said').read_text()[-500:]}", hint="Run it by hand.")
@@ -80,7 +80,7 @@ def _idle(place: Place, sizes: Sizes) -> Sample:
             return store_file(data, 0).exists()
 
         def look(pid: int) -> None:
-            java.extend(name for one in family(pid) if (name := _name(one)).startswith("java"))
+            java.extend(name for descendant in family(pid) if (name := _name(descendant)).startswith("java"))
 
         sample = spent([*_COMMAND, "--data", str(data)], folder, ready, sizes.idle, look)
         if java:

@@ -166,9 +166,9 @@ class _Seen:
 @contextmanager
 def _replicating(folder: Path, data: Path) -> Iterator[None]:
     """`headwater journal replicate`, once it has copied a first record."""
-    with (folder / "said").open("wb") as said:
+    with (folder / "said").open("wb") as output:
         command = [sys.executable, "-m", "headwater.cli", "journal", "replicate", "--data", str(data)]
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         deadline = time.monotonic() + _PATIENCE
         while not (data / "store" / "journal" / JOURNALS).exists():

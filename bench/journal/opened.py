@@ -56,8 +56,8 @@ class OpenJournals:
                 try:
                     yield cls(runner, topic, bare, log)
                 finally:
-                    for one in bare:
-                        runner.run(one.aclose())
+                    for appender in bare:
+                        runner.run(appender.aclose())
                     runner.run(stack.aclose())
 
     def journals(self, count: int) -> list[Journal]:
@@ -78,8 +78,8 @@ class OpenJournals:
                     await append(*payloads)
 
         sample = self.runner.run(together(caller, callers, callers * each * events, clock))
-        if (found := self.runner.run(journals[0].pointer())) != last + each * events:
-            raise Differs(f"A journal ends with event {found}, not with {last + each * events}.", hint="Keep the folder.")
+        if (pointer := self.runner.run(journals[0].pointer())) != last + each * events:
+            raise Differs(f"A journal ends with event {pointer}, not with {last + each * events}.", hint="Keep the folder.")
         return sample
 
     def bare(self, callers: int, each: int, clock: Clock = time.perf_counter) -> Sample:
@@ -92,9 +92,9 @@ class OpenJournals:
             calls.append((self._bare[partition_for(key, len(self._bare))].append, [Record(key, bytes(self._room(record)))]))
 
         async def caller(number: int) -> None:
-            append, one = calls[number]
+            append, records = calls[number]
             for _ in range(each):
-                await append(one)
+                await append(records)
 
         return self.runner.run(together(caller, callers, callers * each, clock))
 

@@ -111,12 +111,12 @@ class Reads:
         return self._runner.run(self._read(list(islice(self._next, reads)), clock))
 
     async def _read(self, ids: list[str], clock: Clock) -> Sample:
-        topic, found = self._topic, 0
+        topic, count = self._topic, 0
         cpu, begun = time.process_time(), clock()
         for id in ids:
             async for event in topic[id].read():
-                found += event.payload is not None
-        sample = Sample(found, clock() - begun, time.process_time() - cpu)
+                count += event.payload is not None
+        sample = Sample(count, clock() - begun, time.process_time() - cpu)
         return _checked(sample, len(ids) * self._events)
 
 
@@ -138,12 +138,12 @@ class BareReads:
             yield cls({id: files[partition_for(id.encode(), PARTITIONS)] for id in shuffled(count)}, events)
 
     def round(self, reads: int, clock: Clock = time.perf_counter) -> Sample:
-        ids, decode, found = list(islice(self._next, reads)), msgspec.json.decode, 0
+        ids, decode, count = list(islice(self._next, reads)), msgspec.json.decode, 0
         cpu, begun = time.process_time(), clock()
         for id in ids:
             rows = self._files[id].execute(_SQL, (id,)).fetchall()
-            found += len([(row, decode(row[8])) for row in rows])
-        sample = Sample(found, clock() - begun, time.process_time() - cpu)
+            count += len([(row, decode(row[8])) for row in rows])
+        sample = Sample(count, clock() - begun, time.process_time() - cpu)
         return _checked(sample, len(ids) * self._events)
 
 

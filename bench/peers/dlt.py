@@ -21,19 +21,19 @@ _PROGRAM = Path(__file__).with_name("dlt_moves.py")
 class Dlt:
     """Asks the process for moves, one after the other."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path, said: Path) -> None:
-        self._process, self._folder, self._said = process, folder, said
+    def __init__(self, process: subprocess.Popen[str], folder: Path, output: Path) -> None:
+        self._process, self._folder, self._said = process, folder, output
         self.version = str(self._answer()["version"])
 
     def move(self, move: Move, source: str, *, table: str = "") -> tuple[float, Path]:
         """The seconds that a move took, and the folder that it wrote; it is there until the next one."""
         out, work = self._folder / "dlt-out", self._folder / "dlt-work"
-        for one in (out, work):
-            shutil.rmtree(one, ignore_errors=True)  # dlt keeps what it has done, and would not do it again
-            one.mkdir()
-        asked = {"move": move, "source": source, "out": str(out), "work": str(work), "table": table}
+        for folder in (out, work):
+            shutil.rmtree(folder, ignore_errors=True)  # dlt keeps what it has done, and would not do it again
+            folder.mkdir()
+        request = {"move": move, "source": source, "out": str(out), "work": str(work), "table": table}
         assert self._process.stdin is not None
-        print(json.dumps(asked), file=self._process.stdin, flush=True)
+        print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._answer()
         if "error" in answer:
             raise Differs(f"dlt failed: {answer['error']}", hint="See bench/peers/dlt_moves.py.")
@@ -53,14 +53,14 @@ def started(folder: Path) -> Iterator[Dlt]:
     """dlt, installed if need be and ended afterwards. Errors: `Unavailable` where it cannot be had."""
     program = python()
     own = Path(tempfile.mkdtemp(prefix="dlt-", dir=folder))
-    said = own / "said"
+    output = own / "said"
     # -P: beside the program lies a module of our own that has dlt's name.
-    with said.open("w") as err:
+    with output.open("w") as err:
         process = subprocess.Popen(
             [str(program), "-P", str(_PROGRAM)], cwd=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True
         )
     try:
-        yield Dlt(process, own, said)
+        yield Dlt(process, own, output)
     finally:
         assert process.stdin is not None
         process.stdin.close()

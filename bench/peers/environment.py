@@ -23,8 +23,8 @@ def python() -> Path:
     except subprocess.TimeoutExpired:
         raise Unavailable(f"installing the peers took more than {_SECONDS:.0f} s", hint="See whether this machine reaches PyPI.") from None
     if done.returncode:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        errors = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
         raise Unavailable(
-            f"the peers cannot be installed: {said[0] if said else 'pip said nothing'}", hint="Run `python tools/venv.py peers`."
+            f"the peers cannot be installed: {errors[0] if errors else 'pip said nothing'}", hint="Run `python tools/venv.py peers`."
         )
     return ROOT / ".venv-peers" / "bin" / "python"

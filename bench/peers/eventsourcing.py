@@ -21,8 +21,8 @@ _PROGRAM = Path(__file__).with_name("eventsourcing_events.py")
 class EventSourcing:
     """Asks the process for rounds, one after the other. Errors of each: `Differs`."""
 
-    def __init__(self, process: subprocess.Popen[str], said: Path) -> None:
-        self._process, self._said = process, said
+    def __init__(self, process: subprocess.Popen[str], output: Path) -> None:
+        self._process, self._said = process, output
         self.version = str(self._answer()["version"])
 
     def appends(self, threads: int, each: int, *, events: int = 1) -> Sample:
@@ -49,8 +49,8 @@ class EventSourcing:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            said = self._said.read_text()[-500:]
-            raise Unavailable(f"The process of eventsourcing has ended: {said}", hint="Run `python tools/venv.py peers`.")
+            output = self._said.read_text()[-500:]
+            raise Unavailable(f"The process of eventsourcing has ended: {output}", hint="Run `python tools/venv.py peers`.")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -60,12 +60,12 @@ def started(folder: Path, payload: object) -> Iterator[EventSourcing]:
     """eventsourcing with an empty database below `folder`, installed if need be and ended afterwards. Errors: `Unavailable`."""
     program = environment.python()
     own = Path(tempfile.mkdtemp(prefix="eventsourcing-", dir=folder))
-    said = own / "said"
-    with said.open("w") as err:
+    output = own / "said"
+    with output.open("w") as err:
         command = [str(program), "-P", str(_PROGRAM), str(own / "events.db"), json.dumps(payload)]
         process = subprocess.Popen(command, cwd=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True)
     try:
-        yield EventSourcing(process, said)
+        yield EventSourcing(process, output)
     finally:
         assert process.stdin is not None
         process.stdin.close()

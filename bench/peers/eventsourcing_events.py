@@ -35,9 +35,9 @@ class Bank(Application[UUID]): ...
 SQLITE = {"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": sys.argv[1], "SQLITE_LOCK_TIMEOUT": "60"}
 
 
-def append(bank: Bank, asked: dict[str, int]) -> tuple[float, float]:
+def append(bank: Bank, request: dict[str, int]) -> tuple[float, float]:
     """Threads begin together, and every save is synced before it returns."""
-    threads, each, events = asked["threads"], asked["each"], asked["events"]
+    threads, each, events = request["threads"], request["each"], request["events"]
     start = Barrier(threads + 1)
 
     def save(account: Account) -> None:
@@ -53,8 +53,8 @@ def append(bank: Bank, asked: dict[str, int]) -> tuple[float, float]:
         done = [pool.submit(save, account) for account in accounts]
         start.wait()
         cpu, begun = time.process_time(), time.perf_counter()
-        for one in done:
-            one.result()
+        for future in done:
+            future.result()
         return time.perf_counter() - begun, time.process_time() - cpu
 
 
@@ -71,9 +71,9 @@ def fill(bank: Bank, journals: int, events: int) -> list[UUID]:
 
 def read(bank: Bank, ids: list[UUID], events: int) -> tuple[float, float]:
     cpu, begun = time.process_time(), time.perf_counter()
-    found = sum(len(list(bank.events.get(id))) for id in ids)
+    count = sum(len(list(bank.events.get(id))) for id in ids)
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    assert found == len(ids) * events, f"{found} events were read"
+    assert count == len(ids) * events, f"{count} events were read"
     return seconds, cpu
 
 

@@ -21,8 +21,8 @@ Peer = Literal["procrastinate", "awa"]
 class Jobs:
     """Asks the process for rounds of jobs, one after the other."""
 
-    def __init__(self, peer: Peer, process: subprocess.Popen[str], said: Path) -> None:
-        self._peer, self._process, self._said = peer, process, said
+    def __init__(self, peer: Peer, process: subprocess.Popen[str], output: Path) -> None:
+        self._peer, self._process, self._said = peer, process, output
         self.version = str(self._answer()["version"])
 
     def round(self, jobs: int, concurrency: int, data: int) -> Sample:
@@ -38,8 +38,8 @@ class Jobs:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            said = self._said.read_text()[-500:]
-            raise Unavailable(f"The process of {self._peer} has ended: {said}", hint="Run `python tools/venv.py peers`.")
+            output = self._said.read_text()[-500:]
+            raise Unavailable(f"The process of {self._peer} has ended: {output}", hint="Run `python tools/venv.py peers`.")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -49,12 +49,12 @@ def started(peer: Peer, folder: Path, uri: str) -> Iterator[Jobs]:
     """A peer over a database that is its own, installed if need be and ended afterwards. Errors: `Unavailable`."""
     program = environment.python()
     own = Path(tempfile.mkdtemp(prefix=f"{peer}-", dir=folder))
-    said = own / "said"
-    with said.open("w") as err:
+    output = own / "said"
+    with output.open("w") as err:
         command = [str(program), "-P", str(Path(__file__).with_name(f"{peer}_jobs.py")), uri]
         process = subprocess.Popen(command, cwd=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True)
     try:
-        yield Jobs(peer, process, said)
+        yield Jobs(peer, process, output)
     finally:
         assert process.stdin is not None
         process.stdin.close()

@@ -21,11 +21,11 @@ HEADERS = f"Authorization: Basic {b64encode(b'bench:bench').decode()}\r\n"
 class Kinto:
     """A server that runs. `url`: its address; `pid`: its process."""
 
-    def __init__(self, process: subprocess.Popen[str], said: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], output: Path) -> None:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise Unavailable(f"Kinto did not start: {said.read_text()[-500:]}", hint="Run `python tools/venv.py peers`.")
+            raise Unavailable(f"Kinto did not start: {output.read_text()[-500:]}", hint="Run `python tools/venv.py peers`.")
         answer = json.loads(line)
         self.version, self.url, self.pid = str(answer["version"]), f"http://127.0.0.1:{answer['port']}", process.pid
 
@@ -38,12 +38,12 @@ def started(folder: Path, uri: str | None) -> Iterator[Kinto]:
     """
     program = environment.python()
     own = Path(tempfile.mkdtemp(prefix="kinto-", dir=folder))
-    said = own / "said"
-    with said.open("w") as err:
+    output = own / "said"
+    with output.open("w") as err:
         command = [str(program), "-P", str(_PROGRAM), uri or ""]
         process = subprocess.Popen(command, cwd=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True)
     try:
-        yield Kinto(process, said)
+        yield Kinto(process, output)
     finally:
         process.kill()
         process.wait()

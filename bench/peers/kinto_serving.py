@@ -20,13 +20,13 @@ _PARTS = ("storage", "permission", "cache")
 
 def settings(uri: str) -> dict[str, str]:
     """Everybody who has a name may write; what is kept where follows from the address."""
-    found = {"userid_hmac_secret": "bench", "multiauth.policies": "basicauth", "bucket_create_principals": "system.Authenticated"}
+    values = {"userid_hmac_secret": "bench", "multiauth.policies": "basicauth", "bucket_create_principals": "system.Authenticated"}
     for part in _PARTS:
         module = {"storage": "kinto.core.storage", "permission": "kinto.core.permission", "cache": "kinto.core.cache"}[part]
-        found[f"{part}_backend"] = f"{module}.{'postgresql' if uri else 'memory'}"
+        values[f"{part}_backend"] = f"{module}.{'postgresql' if uri else 'memory'}"
         if uri:
-            found[f"{part}_url"] = uri
-    return {name if name.startswith("multiauth") else f"kinto.{name}": value for name, value in found.items()}
+            values[f"{part}_url"] = uri
+    return {name if name.startswith("multiauth") else f"kinto.{name}": value for name, value in values.items()}
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ _PROGRAM = Path(__file__).with_name("rocksdb_writes.py")
 class RocksDb:
     """Asks the process for rounds of writes, one after the other."""
 
-    def __init__(self, process: subprocess.Popen[str], said: Path) -> None:
-        self._process, self._said = process, said
+    def __init__(self, process: subprocess.Popen[str], output: Path) -> None:
+        self._process, self._said = process, output
         self.version = str(self._answer()["version"])
 
     def writes(self, threads: int, each: int, key: int, value: int, *, batch: int = 1) -> Sample:
@@ -49,12 +49,12 @@ def started(folder: Path) -> Iterator[RocksDb]:
     """RocksDB with an empty database below `folder`, installed if need be and ended afterwards. Errors: `Unavailable`."""
     program = environment.python()
     own = Path(tempfile.mkdtemp(prefix="rocksdb-", dir=folder))
-    said = own / "said"
-    with said.open("w") as err:
+    output = own / "said"
+    with output.open("w") as err:
         command = [str(program), "-P", str(_PROGRAM), str(own / "database")]
         process = subprocess.Popen(command, cwd=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True)
     try:
-        yield RocksDb(process, said)
+        yield RocksDb(process, output)
     finally:
         assert process.stdin is not None
         process.stdin.close()

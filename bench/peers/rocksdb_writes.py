@@ -19,14 +19,14 @@ from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 Asked = dict[str, int]
 
 
-def writes(database: Rdict, asked: Asked, first: int) -> tuple[float, float]:
+def writes(database: Rdict, request: Asked, first: int) -> tuple[float, float]:
     """Threads begin together, and every write is synced before it returns. Elapsed seconds, and seconds of the processor."""
-    threads, each, batch, value = asked["threads"], asked["each"], asked["batch"], bytes(asked["value"])
+    threads, each, batch, value = request["threads"], request["each"], request["batch"], bytes(request["value"])
     start = Barrier(threads + 1)
 
     def write(thread: int) -> None:
         begin = first + thread * each * batch
-        keys = [number.to_bytes(asked["key"], "big") for number in range(begin, begin + each * batch)]
+        keys = [number.to_bytes(request["key"], "big") for number in range(begin, begin + each * batch)]
         start.wait()
         if batch == 1:
             for key in keys:
@@ -42,11 +42,11 @@ def writes(database: Rdict, asked: Asked, first: int) -> tuple[float, float]:
         done = [pool.submit(write, thread) for thread in range(threads)]
         start.wait()
         cpu, begun = time.process_time(), time.perf_counter()
-        for one in done:
-            one.result()
+        for future in done:
+            future.result()
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     for number in (first, first + threads * each * batch - 1):
-        assert database[number.to_bytes(asked["key"], "big")] == value
+        assert database[number.to_bytes(request["key"], "big")] == value
     return seconds, cpu
 
 

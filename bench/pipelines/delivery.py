@@ -126,13 +126,13 @@ def _made(base: Path, also: str = "") -> sqlite3.Connection:
 def _right(base: Path, count: int) -> None:
     """Every row once, and the sums of what was sent."""
     with closing(sqlite3.connect(base)) as db:
-        found = db.execute("select count(*), count(distinct _id), sum(_id), sum(qty), sum(price), sum(length(note)) from t").fetchone()
+        sums = db.execute("select count(*), count(distinct _id), sum(_id), sum(qty), sum(price), sum(length(note)) from t").fetchone()
     ids = range(count)
     wanted = (count, count, sum(ids), sum(n % 7 for n in ids), sum(n % 1000 for n in ids) + count / 2, len(documents.NOTE) * count)
-    if found != wanted:
-        raise Differs(f"{found} are in the table, not {wanted}.", hint="See the sink's database.")
+    if sums != wanted:
+        raise Differs(f"{sums} are in the table, not {wanted}.", hint="See the sink's database.")
 
 
 def _remove(base: Path) -> None:
-    for one in base.parent.glob(f"{base.name}*"):
-        one.unlink()
+    for path in base.parent.glob(f"{base.name}*"):
+        path.unlink()

@@ -50,9 +50,9 @@ def _run(folder: Path, count: int, notes: dict[str, object]) -> Peak:
     (work / "program.py").write_text(_PROGRAM)
     command = [sys.executable, "-m", "headwater.cli", "pipeline", "run", "program.py"]
     try:
-        with (work / "said").open("w") as said:
+        with (work / "said").open("w") as output:
             env = os.environ | {"HEADWATER_SPARK__START": "eager"}  # both with Spark: the smaller run would end before it is there
-            process = subprocess.Popen(command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            process = subprocess.Popen(command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         peaks = watched(process)
         if process.returncode:
             raise Differs(f"The run ended with {process.returncode}: {(work / 'said').read_text()[-500:]}", hint="Run it by hand.")

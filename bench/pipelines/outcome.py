@@ -25,19 +25,19 @@ def of_parquet(paths: Iterable[Path], expected: pa.Table) -> None:
 
 def _same(tables: Iterable[pa.Table], expected: pa.Table) -> None:
     # A column too many is one that a transform has not taken away: peers mark their own columns.
-    found = [one.select([name for name in one.column_names if not name.startswith("_dlt_")]) for one in tables]
-    rows = sum(one.num_rows for one in found)
+    plain_tables = [table.select([name for name in table.column_names if not name.startswith("_dlt_")]) for table in tables]
+    rows = sum(table.num_rows for table in plain_tables)
     if rows != expected.num_rows:
         raise Differs(f"{rows} documents were written, not {expected.num_rows}.", hint="See the sink's folder.")
-    whole = pa.concat_tables([_plain(one, expected) for one in found]).sort_by("_id")
+    written = pa.concat_tables([_plain(table, expected) for table in plain_tables]).sort_by("_id")
     for name in expected.column_names:
-        if not whole[name].equals(expected[name]):
+        if not written[name].equals(expected[name]):
             raise Differs(f"What was written differs from what was sent in {name}.", hint="See the sink's folder.")
 
 
-def _plain(found: pa.Table, expected: pa.Table) -> pa.Table:
-    if set(found.column_names) != set(expected.column_names):
+def _plain(table: pa.Table, expected: pa.Table) -> pa.Table:
+    if set(table.column_names) != set(expected.column_names):
         raise Differs(
-            f"{', '.join(found.column_names)} were written, not {', '.join(expected.column_names)}.", hint="See the sink's folder."
+            f"{', '.join(table.column_names)} were written, not {', '.join(expected.column_names)}.", hint="See the sink's folder."
         )
-    return found.select(expected.column_names).cast(expected.schema)
+    return table.select(expected.column_names).cast(expected.schema)

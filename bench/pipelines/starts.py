@@ -80,9 +80,9 @@ class Restarted:
         work = self._full.folder
         text = _AGAIN.format(name=NAME, source=str(self._full.source), sink=f"again{self._times}")
         (work / "program.py").write_text(text)
-        said = work / "said"
+        output = work / "said"
         try:
-            with said.open("w") as out:
+            with output.open("w") as out:
                 begun = time.perf_counter()
                 process = subprocess.Popen(
                     [sys.executable, "-m", "headwater.cli", "pipeline", "run", "program.py"],
@@ -98,11 +98,11 @@ class Restarted:
                 process.terminate()
                 process.wait()
             if not arrived:
-                raise Differs(f"Nothing was redelivered: {said.read_text()[-500:]}", hint="Run it by hand.")
+                raise Differs(f"Nothing was redelivered: {output.read_text()[-500:]}", hint="Run it by hand.")
             return Sample(1, seconds)
         finally:
-            for one in work.glob("out.db*"):
-                one.unlink()
+            for path in work.glob("out.db*"):
+                path.unlink()
 
 
 def _wait(seen: Callable[[], bool], over: Callable[[], bool]) -> bool:

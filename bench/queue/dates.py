@@ -58,8 +58,8 @@ def _claimed(rounds: Rounds, count: int) -> Sample:
             tokens: list[str] = []
             while True:
                 claims = (await queue.claim(1, wait=60_000, done=tokens)).claims
-                delays.extend(time.time() - one.row.process_date / 1000 for one in claims)
-                tokens = [one.token for one in claims]
+                delays.extend(time.time() - claim.row.process_date / 1000 for claim in claims)
+                tokens = [claim.token for claim in claims]
                 if len(delays) >= count:
                     ended.set()
 
@@ -71,16 +71,16 @@ def _claimed(rounds: Rounds, count: int) -> Sample:
         await ended.wait()
         while (await queue.count()).processing:  # each says with its next claim that its row is done
             await asyncio.sleep(0.001)
-        for one in claimers:
-            one.cancel()
+        for task in claimers:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await one
+                await task
         return delays
 
-    found = sorted(rounds.runner.run(run()))
-    if found[0] < 0:
-        raise Differs(f"A row came {-found[0] * 1000:.3f} ms before its date.", hint="Look at the queue's timers.")
-    return Sample(1, found[int(len(found) * _SHARE)])
+    sorted_delays = sorted(rounds.runner.run(run()))
+    if sorted_delays[0] < 0:
+        raise Differs(f"A row came {-sorted_delays[0] * 1000:.3f} ms before its date.", hint="Look at the queue's timers.")
+    return Sample(1, sorted_delays[int(len(sorted_delays) * _SHARE)])
 
 
 def _rung(count: int) -> Sample:
@@ -99,5 +99,5 @@ def _rung(count: int) -> Sample:
         await ended.wait()
         return late
 
-    found = sorted(asyncio.run(run()))
-    return Sample(1, max(found[int(len(found) * _SHARE)], 1e-6))
+    delays = sorted(asyncio.run(run()))
+    return Sample(1, max(delays[int(len(delays) * _SHARE)], 1e-6))

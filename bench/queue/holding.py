@@ -78,13 +78,13 @@ def _alone(measure: Measure, folder: Path, rows: int) -> Sample | Peak:
     process.start()
     theirs.close()  # so that the end of the process ends the wait
     try:
-        found = ours.recv()
+        measurement = ours.recv()
     except EOFError:
         raise Differs("The process that measures has ended.", hint="See what it said.") from None
     finally:
         process.join()
-    assert isinstance(found, Sample | Peak)
-    return found
+    assert isinstance(measurement, Sample | Peak)
+    return measurement
 
 
 def _run(pipe: Connection, measure: Measure, folder: Path, rows: int) -> None:
@@ -133,7 +133,7 @@ def _finished(finished: int, folder: Path, rows: int) -> Sample:
                 tokens: list[str] = []
                 for at in range(0, finished, _AT_ONCE):
                     await queue.put(new_rows(rows + at, _AT_ONCE))
-                    tokens = [one.token for one in (await queue.claim(_AT_ONCE, done=tokens)).claims]
+                    tokens = [claim.token for claim in (await queue.claim(_AT_ONCE, done=tokens)).claims]
                 await queue.done(tokens)
                 await queue.put(new_rows(rows - 1, 1))
                 await queue.mark()
@@ -149,7 +149,7 @@ def _opened(folder: Path, rows: int) -> Sample:
             async with opened_queue(log, _TABLE) as queue:
                 claimed = await queue.claim(1)
                 sample = Sample(1, time.perf_counter() - begun, time.process_time() - cpu)
-                await queue.release([one.token for one in claimed.claims])
+                await queue.release([claim.token for claim in claimed.claims])
                 await _checked(queue, rows)
                 return sample
 
@@ -166,14 +166,14 @@ def _scanned(folder: Path, rows: int) -> Sample:
 
 async def _checked(queue: object, rows: int) -> None:
     counts = await queue.count()  # type: ignore[attr-defined]
-    if (found := counts.due + counts.future + counts.processing) != rows:
-        raise Differs(f"The queue has {found} rows, not {rows}.", hint="Keep the folder.")
+    if (count := counts.due + counts.future + counts.processing) != rows:
+        raise Differs(f"The queue has {count} rows, not {rows}.", hint="Keep the folder.")
 
 
-def _synced(folder: Path, found: Sample | Peak) -> Sample | Peak:
+def _synced(folder: Path, measurement: Sample | Peak) -> Sample | Peak:
     for path in folder.rglob("*.log"):  # what the disk still has to write would disturb the rounds
         sync_file(path)
-    return found
+    return measurement
 
 
 def _resident() -> int:

@@ -86,7 +86,7 @@ class Rounds:
 
         async def caller(_: int) -> None:
             for _ in range(each):
-                await done([one.token for one in (await claim(batch)).claims])
+                await done([claimed.token for claimed in (await claim(batch)).claims])
 
         return self._finishing(amount, lambda: self.runner.run(together(caller, callers, amount, clock)))
 
@@ -98,18 +98,18 @@ class Rounds:
         async def caller(_: int) -> None:
             tokens: list[str] = []
             for _ in range(each):
-                tokens = [one.token for one in (await claim(batch, done=tokens)).claims]
+                tokens = [claimed.token for claimed in (await claim(batch, done=tokens)).claims]
             await done(tokens)
 
         return self._finishing(amount, lambda: self.runner.run(together(caller, callers, amount, clock)))
 
     def bare(self, callers: int, each: int, clock: Clock = time.perf_counter) -> Sample:
         """As many callers of the log's group commit, with ready records that are as long as that of a put."""
-        one, append = [Record(bytes(KEY_LENGTH), bytes(len(EMPTY) + HEADER_SIZE + BODY_SIZE + KEY + VALUE))], self._appender.append
+        records, append = [Record(bytes(KEY_LENGTH), bytes(len(EMPTY) + HEADER_SIZE + BODY_SIZE + KEY + VALUE))], self._appender.append
 
         async def caller(_: int) -> None:
             for _ in range(each):
-                await append(one)
+                await append(records)
 
         return self.runner.run(together(caller, callers, callers * each, clock))
 
@@ -132,11 +132,11 @@ class Rounds:
             finished = 0
             while claims := (await self.queue.claim(_FILL)).claims:
                 finished += len(claims)
-                await self.queue.done([one.token for one in claims])
+                await self.queue.done([claim.token for claim in claims])
             return finished
 
-        if (found := self.runner.run(finish())) != count:
-            raise Differs(f"The queue had {found} due rows, not {count}.", hint="Keep the folder.")
+        if (total := self.runner.run(finish())) != count:
+            raise Differs(f"The queue had {total} due rows, not {count}.", hint="Keep the folder.")
 
     def _rows(self, count: int, *, process_date: int | None = None) -> list[NewRow]:
         first, self._number = self._number, self._number + count  # a key that still waits would be merged, not inserted
@@ -146,8 +146,8 @@ class Rounds:
         """Errors: `Differs` where other than so many rows are done afterwards, or some are left: calls that find nothing are quick."""
         before = self.queue.statistics().done
         sample = work()
-        if (found := self.queue.statistics().done - before) != amount:
-            raise Differs(f"The queue has finished {found} rows, not {amount}.", hint="Look at what was put.")
+        if (finished := self.queue.statistics().done - before) != amount:
+            raise Differs(f"The queue has finished {finished} rows, not {amount}.", hint="Look at what was put.")
         self.drain(0)
         return sample
 

@@ -30,21 +30,21 @@ class Team:
         pairs = [context.Pipe() for _ in range(count)]
         members = [context.Process(target=member, args=(theirs, given), daemon=True) for _, theirs in pairs]
         try:
-            for one, (_, theirs) in zip(members, pairs, strict=True):
-                one.start()
+            for process, (_, theirs) in zip(members, pairs, strict=True):
+                process.start()
                 theirs.close()  # so that the end of a member ends the wait for it
             for ours, _ in pairs:
                 _received(ours)
-            yield cls([ours for ours, _ in pairs], [one.pid or 0 for one in members])
+            yield cls([ours for ours, _ in pairs], [process.pid or 0 for process in members])
             for ours, _ in pairs:
                 ours.send(None)
-            for one in members:
-                one.join(10)
+            for process in members:
+                process.join(10)
         finally:
-            for one in members:
-                if one.is_alive():
-                    one.kill()
-                    one.join()
+            for process in members:
+                if process.is_alive():
+                    process.kill()
+                    process.join()
 
     def round(self, order: Any, expected: int, processor: Callable[[], float]) -> Sample:
         """From the first's start to the last's end; their clock is the machine's. `processor`: the seconds that servers have had one.
@@ -54,11 +54,11 @@ class Team:
         before = processor()
         for pipe in self._pipes:
             pipe.send(order)
-        found = [_received(pipe) for pipe in self._pipes]
-        cpu = sum(one[2] for one in found) + processor() - before
-        if (done := sum(one[3] for one in found)) != expected:
+        answers = [_received(pipe) for pipe in self._pipes]
+        cpu = sum(answer[2] for answer in answers) + processor() - before
+        if (done := sum(answer[3] for answer in answers)) != expected:
             raise Differs(f"{done} rows were finished, not {expected}.", hint="Look at the members of the team.")
-        return Sample(expected, max(one[1] for one in found) - min(one[0] for one in found), cpu)
+        return Sample(expected, max(answer[1] for answer in answers) - min(answer[0] for answer in answers), cpu)
 
 
 def _received(pipe: Connection) -> Any:

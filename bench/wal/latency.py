@@ -50,7 +50,7 @@ def _round(folder: Path, sizes: Sizes, work: Work | None) -> Sample:
     """With `work`, writes that were answered while it lasted count, and at least the next one; without, as many as a round has."""
 
     async def run() -> Sample:
-        taken: list[float] = []
+        latencies: list[float] = []
         ended = asyncio.Event()
 
         async def caller(region: Region, table: int) -> None:
@@ -58,10 +58,10 @@ def _round(folder: Path, sizes: Sizes, work: Work | None) -> Sample:
             while not ended.is_set():
                 begun = time.perf_counter()
                 await region.write(table, payloads)
-                taken.append(time.perf_counter() - begun)
+                latencies.append(time.perf_counter() - begun)
 
         async def enough() -> None:
-            while len(taken) < sizes.callers:
+            while len(latencies) < sizes.callers:
                 await asyncio.sleep(0.005)
 
         with EmbeddedLog(folder) as log:
@@ -70,15 +70,15 @@ def _round(folder: Path, sizes: Sizes, work: Work | None) -> Sample:
                 # A clean has something to remove, and a mark something to flush.
                 await asyncio.gather(*(region.mark_delete_up_to(table, region.recovered.meta.tables[table].marked) for table in tables))
                 callers = [asyncio.create_task(caller(region, number % sizes.tables)) for number in range(_CALLERS)]
-                while len(taken) < _CALLERS:  # all have begun
+                while len(latencies) < _CALLERS:  # all have begun
                     await asyncio.sleep(0.001)
-                taken.clear()
+                latencies.clear()
                 await (enough() if work is None else work(region))
-                while not taken:  # the work was shorter than a write, which has waited for it all the same
+                while not latencies:  # the work was shorter than a write, which has waited for it all the same
                     await asyncio.sleep(0.001)
-                found = sorted(taken)
+                sorted_latencies = sorted(latencies)
                 ended.set()
                 await asyncio.gather(*callers)
-        return Sample(1, found[int(len(found) * _SHARE)])
+        return Sample(1, sorted_latencies[int(len(sorted_latencies) * _SHARE)])
 
     return asyncio.run(run())

@@ -88,18 +88,18 @@ def _by_scan(log: EmbeddedLog) -> RegionMeta:
 def _stored(folder: Path) -> Peak:
     """The newest snapshot in the meta topic, as it lies there."""
     with EmbeddedLog(folder) as log:
-        found = recover(log, TOPICS)
-        newest = found.snapshots[-1]
+        recovery = recover(log, TOPICS)
+        newest = recovery.snapshots[-1]
         records = log.read_at(TOPICS.meta, 0, range(newest.first, newest.last + 1))
-        return Peak(found.meta.live, sum(len(one.value or b"") + len(one.key or b"") for one in records if one is not None))
+        return Peak(recovery.meta.live, sum(len(record.value or b"") + len(record.key or b"") for record in records if record is not None))
 
 
 def _held(folder: Path, state: State) -> Peak:
     """What stays allocated for the state."""
     with EmbeddedLog(folder) as log:
         log.bounds(TOPICS.data, 0)
-        found = _allocated(lambda: state(log))
-        return Peak(found[0].live, found[1])
+        allocation = _allocated(lambda: state(log))
+        return Peak(allocation[0].live, allocation[1])
 
 
 def _column(live: int) -> Peak:

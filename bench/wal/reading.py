@@ -41,10 +41,10 @@ def _round(folder: Path, sizes: Sizes, how: Callable[..., object]) -> Sample:
         with EmbeddedLog(folder) as log:
             async with opened_region(log) as region:
                 begun = time.perf_counter()
-                found = await how(log, region)  # type: ignore[misc]
+                count = await how(log, region)  # type: ignore[misc]
                 seconds = time.perf_counter() - begun
-        if found != expected:
-            raise Differs(f"Table {_TABLE} has {found} entries, not {expected}.", hint="Keep the folder.")
+        if count != expected:
+            raise Differs(f"Table {_TABLE} has {count} entries, not {expected}.", hint="Keep the folder.")
         return Sample(expected, seconds)
 
     return asyncio.run(run())

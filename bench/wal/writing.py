@@ -101,11 +101,11 @@ class _Writers:
         return self._runner.run(_together(caller, callers, callers * each * several, clock))
 
     def bare(self, callers: int, each: int, clock: Clock) -> Sample:
-        one, append = [Record(bytes(KEY_LENGTH), bytes(len(EMPTY) + PAYLOAD))], self._appender.append
+        records, append = [Record(bytes(KEY_LENGTH), bytes(len(EMPTY) + PAYLOAD))], self._appender.append
 
         async def caller(number: int) -> None:
             for _ in range(each):
-                await append(one)
+                await append(records)
 
         return self._runner.run(_together(caller, callers, callers * each, clock))
 

@@ -44,8 +44,8 @@ def up(
     servers = [of_kind(kind, KINDS)(brokers) if kind == "kafka" else of_kind(kind, KINDS)() for kind in kinds]
     with ThreadPoolExecutor() as pool:  # downloads wait for the network most of the time
         list(pool.map(lambda server: server.have(runner.place), servers))
-    found = {server.name: runner.up(server, kept=kept, quick=quick, user=user)[1] for server in servers}
-    return Running(runner, tuple(found), frozenset(name for name, was in found.items() if was))
+    was_running = {server.name: runner.up(server, kept=kept, quick=quick, user=user)[1] for server in servers}
+    return Running(runner, tuple(was_running), frozenset(name for name, was in was_running.items() if was))
 
 
 def down(*names: str, run: str | Path | None = None, clear: bool = False, say: Say = say_on_stderr) -> list[str]:

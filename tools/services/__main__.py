@@ -33,27 +33,27 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, do: object, text: str) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=text, description=text)
-        one.add_argument("--run", metavar="DIR", help="the run folder (default: $HEADWATER_SERVICES, or run/ in the cache folder)")
-        one.set_defaults(do=do)
-        return one
+        new = commands.add_parser(name, help=text, description=text)
+        new.add_argument("--run", metavar="DIR", help="the run folder (default: $HEADWATER_SERVICES, or run/ in the cache folder)")
+        new.set_defaults(do=do)
+        return new
 
-    one = command("up", do_up, "Start servers, or find them running.")
-    one.add_argument("names", nargs="+", choices=sorted(KINDS), metavar="NAME", help=", ".join(sorted(KINDS)))
-    one.add_argument("--brokers", type=int, default=1, help="Kafka's brokers: 1 or 3")
-    one.add_argument("--json", action="store_true")
-    one = command("down", do_down, "Stop servers: those named, or all.")
-    one.add_argument("names", nargs="*", metavar="NAME")
-    one.add_argument("--clear", action="store_true", help="remove their data and logs too")
-    one = command("status", do_status, "Tell what runs, and where.")
-    one.add_argument("--json", action="store_true")
+    subcommand = command("up", do_up, "Start servers, or find them running.")
+    subcommand.add_argument("names", nargs="+", choices=sorted(KINDS), metavar="NAME", help=", ".join(sorted(KINDS)))
+    subcommand.add_argument("--brokers", type=int, default=1, help="Kafka's brokers: 1 or 3")
+    subcommand.add_argument("--json", action="store_true")
+    subcommand = command("down", do_down, "Stop servers: those named, or all.")
+    subcommand.add_argument("names", nargs="*", metavar="NAME")
+    subcommand.add_argument("--clear", action="store_true", help="remove their data and logs too")
+    subcommand = command("status", do_status, "Tell what runs, and where.")
+    subcommand.add_argument("--json", action="store_true")
     command("env", do_env, "Print the settings that point headwater at what runs, for `eval`.")
-    one = command("fetch", do_fetch, "Fetch what servers consist of, without starting them: those named, or all.")
-    one.add_argument("names", nargs="*", metavar="NAME")
-    one = command(
+    subcommand = command("fetch", do_fetch, "Fetch what servers consist of, without starting them: those named, or all.")
+    subcommand.add_argument("names", nargs="*", metavar="NAME")
+    subcommand = command(
         "pin", do_pin, "Fetch a server's jars anew and write their digests into jars.txt; look at the change before committing it."
     )
-    one.add_argument("name", help="a configuration of ivy.xml")
+    subcommand.add_argument("name", help="a configuration of ivy.xml")
     return top
 
 
@@ -74,17 +74,17 @@ def do_down(asked: argparse.Namespace) -> None:
     print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
-def do_status(asked: argparse.Namespace) -> None:
-    runner = Runner(Place.usual(asked.run))
-    found = [described(runner, name, known) for name, known in runner.states().items()]
-    if asked.json:
-        print(json.dumps(found, indent=2))
-    elif not found:
+def do_status(options: argparse.Namespace) -> None:
+    runner = Runner(Place.usual(options.run))
+    descriptions = [described(runner, name, state) for name, state in runner.states().items()]
+    if options.json:
+        print(json.dumps(descriptions, indent=2))
+    elif not descriptions:
         print(f"nothing runs (in {runner.place.run})")
     else:
-        for one in found:
-            print(f"{one['name']}\t{one['state']}\t{one['address']}")
-            for node in one["nodes"]:
+        for description in descriptions:
+            print(f"{description['name']}\t{description['state']}\t{description['address']}")
+            for node in description["nodes"]:
                 print(f"  {node['name']}\t{'pid ' + str(node['pid']) if node['pid'] else 'ended'}\t{node['log']}")
 
 

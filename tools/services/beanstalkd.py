@@ -21,13 +21,13 @@ class Beanstalkd(Server):
         self._program, self._libraries = Path(), ""
 
     def have(self, place: Place) -> None:
-        found = installed()
-        if found is None:
+        program = installed()
+        if program is None:
             root = debian.have(place, "beanstalkd", ["beanstalkd"])
-            found, self._libraries = installed(root), debian.libraries(root)
-        if found is None:
+            program, self._libraries = installed(root), debian.libraries(root)
+        if program is None:
             raise Unreachable("Debian's packages have no beanstalkd.", hint="Install beanstalkd.")
-        self._program = found
+        self._program = program
 
     def nodes(self) -> list[Node]:
         return [Node("beanstalkd-1", {"clients": 11300})]
@@ -52,5 +52,5 @@ def installed(root: Path = Path("/")) -> Path | None:
     """The program below `root`; None where there is none."""
     if root == Path("/") and (program := shutil.which("beanstalkd")):
         return Path(program)
-    found = root / "usr" / "bin" / "beanstalkd"
-    return found if found.exists() else None
+    path = root / "usr" / "bin" / "beanstalkd"
+    return path if path.exists() else None

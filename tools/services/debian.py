@@ -49,10 +49,12 @@ def _fetch(place: Place, folder: Path, name: str, packages: Sequence[str]) -> No
         try:
             _unpack(work, packages)
         except subprocess.CalledProcessError as problem:
-            said = (problem.stderr or "").strip()[-2000:]
+            output = (problem.stderr or "").strip()[-2000:]
             if attempt == ATTEMPTS:
                 shutil.rmtree(work, ignore_errors=True)
-                raise Unreachable(f"{name} could not be had from Debian's packages: {said}", hint=f"Install {name} yourself.") from problem
+                raise Unreachable(
+                    f"{name} could not be had from Debian's packages: {output}", hint=f"Install {name} yourself."
+                ) from problem
             place.say(f"that failed, trying again ({attempt} of {ATTEMPTS - 1})")
             place.wait(2.0**attempt)
         else:
@@ -73,7 +75,7 @@ def _unpack(work: Path, packages: Sequence[str]) -> None:
     planned = _run([*apt, "--simulate", "--no-install-recommends", "install", *packages], work)
     wanted = [f"{match[1]}={match[2]}" for match in re.finditer(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) ", planned, re.MULTILINE)]
     # What is installed in this very version is not planned, but is wanted all the same where it was asked for.
-    wanted += [name for name in packages if not any(one.partition("=")[0] == name for one in wanted)]
+    wanted += [name for name in packages if not any(package.partition("=")[0] == name for package in wanted)]
     _run([*apt, "download", *wanted], debs)
     for deb in sorted(debs.glob("*.deb")):
         _run(["dpkg-deb", "--extract", str(deb), str(work / "root")], work)

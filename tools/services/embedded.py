@@ -79,6 +79,6 @@ def _stop_cleanly(gateway: Any, server: Any, stop: str) -> None:
 def _py4j() -> Path:
     spec = find_spec("pyspark")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for found in (Path(folder) / "jars").glob("py4j-*.jar"):
-            return found
+        for jar in (Path(folder) / "jars").glob("py4j-*.jar"):
+            return jar
     raise Unavailable("PySpark's py4j was not found.", hint="Run `make venv`, and use .venv/bin/python.")

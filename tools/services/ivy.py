@@ -106,11 +106,11 @@ def _ivy(kept: Path) -> Iterator[str]:
     spec = find_spec("pyspark")
     jars = Path(next(iter((spec and spec.submodule_search_locations) or ["pyspark"]))) / "jars"
     # httpclient stays off the class path: with it Ivy wants commons-logging as well
-    found = [path for pattern in ("ivy-*.jar", "commons-cli-*.jar", "oro-*.jar") for path in jars.glob(pattern)]
-    if len(found) != 3:
+    paths = [path for pattern in ("ivy-*.jar", "commons-cli-*.jar", "oro-*.jar") for path in jars.glob(pattern)]
+    if len(paths) != 3:
         raise Unavailable(f"PySpark's Ivy was not found in {jars}.", hint="Run `make venv`, and use .venv/bin/python.")
     yield f"-Divy.default.ivy.user.dir={kept}"  # not ~/.ivy2: what others put there is not ours to use
-    yield from ("-cp", os.pathsep.join(map(str, found)), "org.apache.ivy.Main", "-cache", str(kept / "cache"))
+    yield from ("-cp", os.pathsep.join(map(str, paths)), "org.apache.ivy.Main", "-cache", str(kept / "cache"))
 
 
 def _network(store: Path | None, env: Mapping[str, str]) -> Iterator[str]:

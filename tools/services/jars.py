@@ -96,14 +96,14 @@ class Jars:
         if not folder.is_dir():
             return "it is not there"
         wanted = {jar.file: jar.sha256 for jar in self.jars}
-        there = {path.name for path in folder.iterdir()}
+        files = {path.name for path in folder.iterdir()}
         if not wanted:
             return "its list is empty"
-        for name in sorted(there ^ wanted.keys()):
+        for name in sorted(files ^ wanted.keys()):
             return f"{name} is missing" if name in wanted else f"{name} is not on the list"
         for name, digest in sorted(wanted.items()):
-            if (found := sha256(folder / name)) != digest:
-                return f"{name} has SHA-256 {found}, the list says {digest}"
+            if (actual := sha256(folder / name)) != digest:
+                return f"{name} has SHA-256 {actual}, the list says {digest}"
         return ""
 
 

@@ -70,10 +70,10 @@ class Kafka(Server):
                 )
             )
         for own, process in running:
-            said, _ = process.communicate()
+            output, _ = process.communicate()
             if process.returncode:
                 raise Unavailable(
-                    f"Kafka's data folder could not be formatted: {said.decode(errors='replace').strip()}", hint=f"See {own}."
+                    f"Kafka's data folder could not be formatted: {output.decode(errors='replace').strip()}", hint=f"See {own}."
                 )
             (own / "data.new").rename(own / "data")
 

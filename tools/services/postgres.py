@@ -32,13 +32,13 @@ class Postgres(Server):
         self._libraries = ""
 
     def have(self, place: Place) -> None:
-        found = installed()
-        if found is None:
+        programs = installed()
+        if programs is None:
             root = debian.have(place, "postgres", ["postgresql"])
-            found, self._libraries = installed(root), debian.libraries(root)
-        if found is None:
+            programs, self._libraries = installed(root), debian.libraries(root)
+        if programs is None:
             raise Unreachable("Debian's packages have no PostgreSQL that is new enough.", hint=f"Install PostgreSQL {OLDEST} or newer.")
-        self._bin = found
+        self._bin = programs
         if self._as() and subprocess.run([*self._as(), "true"], capture_output=True).returncode:
             raise Unsupported("PostgreSQL refuses to run as root, and user namespaces are not allowed here.", hint="Run as another user.")
 
@@ -123,8 +123,8 @@ def uri(address: str) -> str:
 
 def installed(root: Path = Path("/")) -> Path | None:
     """The folder with the programs of the newest PostgreSQL below `root`; None where there is none that is new enough."""
-    found = {int(path.parts[-3]): path.parent for path in root.glob("usr/lib/postgresql/*/bin/initdb") if path.parts[-3].isdigit()}
-    if root == Path("/") and not found and (program := shutil.which("initdb")):
-        said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split()
-        found = {int(word.partition(".")[0]): Path(program).resolve().parent for word in said if word[:1].isdigit()}
-    return found[newest] if found and (newest := max(found)) >= OLDEST else None
+    folders = {int(path.parts[-3]): path.parent for path in root.glob("usr/lib/postgresql/*/bin/initdb") if path.parts[-3].isdigit()}
+    if root == Path("/") and not folders and (program := shutil.which("initdb")):
+        words = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split()
+        folders = {int(word.partition(".")[0]): Path(program).resolve().parent for word in words if word[:1].isdigit()}
+    return folders[newest] if folders and (newest := max(folders)) >= OLDEST else None

@@ -111,8 +111,8 @@ def _home(root: Path) -> Path | None:
 
 
 def _erlang(root: Path) -> Path | None:
-    found = root / "usr/lib/erlang"
-    return found if list(found.glob("erts-*/bin/erlexec")) else None
+    home = root / "usr/lib/erlang"
+    return home if list(home.glob("erts-*/bin/erlexec")) else None
 
 
 def _programs(erlang: Path) -> Path:

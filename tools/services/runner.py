@@ -100,8 +100,8 @@ class Runner:
 
     def states(self) -> dict[str, State]:
         """What is recorded in the run folder, by name."""
-        found = {path.parent.name: state.read(path.parent) for path in sorted(self.place.run.glob("*/state.json"))}
-        return {name: known for name, known in found.items() if known is not None}
+        states = {path.parent.name: state.read(path.parent) for path in sorted(self.place.run.glob("*/state.json"))}
+        return {name: known for name, known in states.items() if known is not None}
 
     def folder(self, name: str) -> Path:
         return self.place.run / name
@@ -122,7 +122,7 @@ class Runner:
         return node
 
     def _revive(self, server: Server, known: State, folder: Path, kept: bool) -> tuple[State, bool]:
-        found = known.ready
+        was_ready = known.ready
         known = msgspec.structs.replace(known, kept=known.kept or kept)
         state.write(folder, known)
         ended = [node for node in known.nodes if not node.alive()]
@@ -136,7 +136,7 @@ class Runner:
         except BaseException:
             self._end([node for node in known.nodes if node.name in {each.name for each in ended}])
             raise
-        return self._record(server, known, folder), found
+        return self._record(server, known, folder), was_ready
 
     def _start(self, server: Server, folder: Path, new: State, empty: bool) -> State:
         started = time.monotonic()

@@ -110,9 +110,9 @@ class Running:
         """The process id of a node; None when it does not run."""
         for name in self.names:
             known = self.runner.states().get(name)
-            found = known.node(node) if known else None
-            if found is not None and found.process is not None and found.alive():
-                return found.process.pid
+            entry = known.node(node) if known else None
+            if entry is not None and entry.process is not None and entry.alive():
+                return entry.process.pid
         return None
 
     def _of(self, kind: str) -> State:

@@ -108,9 +108,9 @@ class Spark(Server):
         launcher = [str(self._java.program), *SPARING, "-Xmx128m", "-cp", f"{self._home}/jars/*"]
         done = subprocess.run([*launcher, "org.apache.spark.launcher.Main", *words], env=env, stdin=subprocess.DEVNULL, capture_output=True)
         # A line with one NUL comes before the command, the words of which end with a NUL each.
-        _, mark, said = done.stdout.partition(b"\0\n")
+        _, mark, command = done.stdout.partition(b"\0\n")
         if done.returncode or not mark:
             raise Unavailable(
                 f"Spark's launcher failed: {(done.stderr or done.stdout).decode(errors='replace')}", hint="See whether pyspark is whole."
             )
-        return [word.decode() for word in said.split(b"\0") if word]
+        return [word.decode() for word in command.split(b"\0") if word]

@@ -20,10 +20,10 @@ SYSTEM_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacert
 
 def stores(cache: Path, env: Mapping[str, str]) -> list[Path | None]:
     """Trust stores to try, in this order; None is Java's own."""
-    found: list[Path | None] = []
+    paths: list[Path | None] = []
     if certificates := trusted(env):
-        found.append(written(certificates, cache))
-    return [*found, *(path for path in SYSTEM_STORES if path.exists()), None]
+        paths.append(written(certificates, cache))
+    return [*paths, *(path for path in SYSTEM_STORES if path.exists()), None]
 
 
 def trusted(env: Mapping[str, str]) -> list[bytes]:

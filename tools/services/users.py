@@ -27,17 +27,17 @@ def remove(folder: Path, user: Process) -> bool:
 
 def present(folder: Path) -> list[Process]:
     """The users that still run. A run that was killed could not take itself off: it does not count."""
-    found = []
+    users = []
     for path in (folder / "users").glob("*"):
         try:
             user = msgspec.json.decode(path.read_bytes(), type=Process)
         except (FileNotFoundError, msgspec.DecodeError):
             continue  # just leaving, or just coming
         if user.alive():
-            found.append(user)
+            users.append(user)
         else:
             path.unlink(missing_ok=True)
-    return found
+    return users
 
 
 def _name(user: Process) -> str:

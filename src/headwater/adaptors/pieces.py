@@ -57,9 +57,9 @@ class PieceBuffer:
 
     def piece(self, position: Any, amount: int | None = None) -> Piece:
         """Everything gathered so far, with the position behind it. The buffer is empty afterwards."""
-        made = Piece(position=position, values=self._values, messages=self._messages, bad=self._bad, amount=amount)
+        piece = Piece(position=position, values=self._values, messages=self._messages, bad=self._bad, amount=amount)
         self._clear()
-        return made
+        return piece
 
 
 def names_size(message: Message) -> int:

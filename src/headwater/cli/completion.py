@@ -36,8 +36,8 @@ def _completing(lookup: Callable[[Any, dict[str, Any], str], Iterable[str]]) -> 
 def _words(ctx: typer.Context) -> dict[str, Any]:
     """The values of parameters so far. Where an option's value is being typed, the arguments before it are not assigned yet."""
     arguments = [parameter.name for parameter in ctx.command.params if parameter.param_type_name == "argument"]
-    given = {name: value for name, value in ctx.params.items() if value is not None}
-    return {**dict(zip(map(str, arguments), ctx.args, strict=False)), **given}
+    options = {name: value for name, value in ctx.params.items() if value is not None}
+    return {**dict(zip(map(str, arguments), ctx.args, strict=False)), **options}
 
 
 topics = _completing(lambda hw, words, typed: (topic.name for topic in hw.log.topics()))

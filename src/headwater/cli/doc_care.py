@@ -31,11 +31,11 @@ def transactions(
 ) -> None:
     """List transactions, the newest first: which the log has, and which of them the store has, too."""
     with at.door() as hw:
-        found = hw.documents.transactions(path, state=state, limit=limit)
+        entries = hw.documents.transactions(path, state=state, limit=limit)
     if at.json:
-        print_json(found)
-    elif found:
-        _table(found)
+        print_json(entries)
+    elif entries:
+        _table(entries)
     else:
         at.note("There are none.")
 
@@ -73,11 +73,11 @@ def _table(transactions: Sequence[HyperStorageTransaction]) -> None:
 def status(at: At) -> None:
     """Show the partitions of documents: who owns them, how far the store is, what waits."""
     with at.door() as hw:
-        found = hw.documents.status()
+        report = hw.documents.status()
     if at.json:
-        print_json(found)
+        print_json(report)
         return
-    if not found.created:
+    if not report.created:
         at.note(f"There are no documents. `{at.command('doc put PATH BODY')}` makes the first.")
         return
     columns = (
@@ -88,7 +88,10 @@ def status(at: At) -> None:
         Column("lag", True),
         Column("owner"),
     )
-    rows = [(str(one.partition), one.state, count(one.end), count(one.applied), count(one.lag), one.owner) for one in found.partitions]
+    rows = [
+        (str(partition.partition), partition.state, count(partition.end), count(partition.applied), count(partition.lag), partition.owner)
+        for partition in report.partitions
+    ]
     print_table(columns, rows)
 
 
@@ -96,11 +99,11 @@ def status(at: At) -> None:
 def verify(at: At) -> None:
     """Compare the store of documents with what the log says. A difference is exit code 8."""
     with at.door() as hw:
-        found = hw.documents.verify()
+        report = hw.documents.verify()
     at.answered(
-        found,
-        f"verify: equal. {counted(found.records, 'record')} {'makes' if found.records == 1 else 'make'} "
-        f"{counted(found.rows, 'document')} and {counted(found.index_rows, 'row')} of indexes, as the store has them.",
+        report,
+        f"verify: equal. {counted(report.records, 'record')} {'makes' if report.records == 1 else 'make'} "
+        f"{counted(report.rows, 'document')} and {counted(report.index_rows, 'row')} of indexes, as the store has them.",
     )
 
 
@@ -108,10 +111,10 @@ def verify(at: At) -> None:
 def rebuild(at: At, why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the audit.")] = "") -> None:
     """Make the store of documents anew from the log."""
     with at.door(changes=True) as hw:
-        found = hw.documents.rebuild(why=why, dry_run=True)
+        outcome = hw.documents.rebuild(why=why, dry_run=True)
         if not at.dry_run:
-            if not agreed(f"Make the store of documents anew, of {counted(found.records, 'record')}?", yes=at.yes):
+            if not agreed(f"Make the store of documents anew, of {counted(outcome.records, 'record')}?", yes=at.yes):
                 raise typer.Exit(1)
-            found = hw.documents.rebuild(why=why)
+            outcome = hw.documents.rebuild(why=why)
     would = "would be" if at.dry_run else "is"
-    at.answered(found, f"The store of documents {would} made anew, of {counted(found.records, 'record')}.")
+    at.answered(outcome, f"The store of documents {would} made anew, of {counted(outcome.records, 'record')}.")

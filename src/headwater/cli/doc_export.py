@@ -107,14 +107,14 @@ class _Import:
         if not line.strip():
             return
         try:
-            found = read_line(line)
-            write = found.line(SystemClock().now_ms()) if isinstance(found, ExportedWrite) else None
+            entry = read_line(line)
+            write = entry.line(SystemClock().now_ms()) if isinstance(entry, ExportedWrite) else None
         except BadInput as error:
             self.flush()
             raise BadInput(f"Line {number}: {error.message}", hint=error.hint) from None
-        if not isinstance(found, ExportedWrite):
+        if not isinstance(entry, ExportedWrite):
             self.flush()
-            self._told(number, _outcome(_define, self._hw, found, self._at.dry_run))
+            self._told(number, _outcome(_define, self._hw, entry, self._at.dry_run))
         elif write is None:
             self.expired += 1
         else:
@@ -143,8 +143,8 @@ class _Import:
 def _documents(hw: Blocking, prefix: str) -> Iterator[Any]:
     from headwater.documents.export_lines import ExportedWrite
 
-    for one in hw.documents.export(prefix):
-        yield ExportedWrite(method="put", path=one.path, body=one.body, expires=one.expires)
+    for document in hw.documents.export(prefix):
+        yield ExportedWrite(method="put", path=document.path, body=document.body, expires=document.expires)
 
 
 def _definitions(hw: Blocking, prefix: str) -> Iterator[ExportedDefinition]:
@@ -153,10 +153,10 @@ def _definitions(hw: Blocking, prefix: str) -> Iterator[ExportedDefinition]:
     from headwater.documents.index_requests import HyperStorageIndexNew, HyperStorageIndexSortItem, ViewNew
 
     def fields(order: list[Any]) -> tuple[HyperStorageIndexSortItem, ...]:
-        return tuple(HyperStorageIndexSortItem(one.field_name, one.order, one.field_type) for one in order)
+        return tuple(HyperStorageIndexSortItem(item.field_name, item.order, item.field_type) for item in order)
 
-    def new(one: Any) -> dict[str, Any]:
-        return {"sort_by": fields(one.sort_by), "filter_by": one.filter_by or None, "materialize": one.materialize}
+    def new(definition: Any) -> dict[str, Any]:
+        return {"sort_by": fields(definition.sort_by), "filter_by": definition.filter_by or None, "materialize": definition.materialize}
 
     for template in hw.documents.templates.list():
         if template.template_uri.startswith(prefix):
@@ -198,8 +198,8 @@ def _define(hw: Blocking, line: ExportedDefinition, dry_run: bool) -> None:
         )
 
 
-def _outcome(called: Any, *given: Any) -> object:
+def _outcome(called: Any, *arguments: Any) -> object:
     try:
-        return called(*given)
+        return called(*arguments)
     except HeadwaterError as error:
         return error

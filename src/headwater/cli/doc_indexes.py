@@ -84,12 +84,12 @@ def view(
     with at.door(changes=verb in ("put", "delete")) as hw:
         views = hw.documents.views
         if verb == "list":
-            found = views.list()
+            entries = views.list()
             if at.json:
-                print_json(found)
-            elif found:
+                print_json(entries)
+            elif entries:
                 columns = (Column("path"), Column("template"), Column("filter"))
-                print_table(columns, [(one.path, one.template_uri, one.filter) for one in found])
+                print_table(columns, [(entry.path, entry.template_uri, entry.filter) for entry in entries])
             else:
                 at.note("There are no views.")
             return
@@ -105,20 +105,20 @@ def view(
     at.answered(shown, f"The view {shown.path} {would} {shown.template_uri}{wanted}.")
 
 
-def _list(at: At, path: str, found: list[HyperStorageIndex]) -> None:
+def _list(at: At, path: str, indexes: list[HyperStorageIndex]) -> None:
     if at.json:
-        print_json(found)
+        print_json(indexes)
         return
-    if not found:
+    if not indexes:
         at.note(f"{path} has no indexes. `{at.command(f'doc index create {path} ID --sort FIELD')}` makes one.")
         return
     columns = (Column("index"), Column("status"), Column("rows", True), Column("sort"), Column("filter"), Column("unlike", True))
-    print_table(columns, [_row(one) for one in found])
-    for one in found:
-        if one.error:
-            at.note(f"{one.index_id}: {one.error}")
+    print_table(columns, [_row(entry) for entry in indexes])
+    for shown in indexes:
+        if shown.error:
+            at.note(f"{shown.index_id}: {shown.error}")
 
 
-def _row(one: HyperStorageIndex) -> tuple[str, ...]:
-    order = ",".join(f"{'-' if field.order == 'desc' else ''}{field.field_name}:{field.field_type}" for field in one.sort_by) or "id"
-    return one.index_id, one.status, count(one.rows), order, one.filter_by, count(one.unlike)
+def _row(entry: HyperStorageIndex) -> tuple[str, ...]:
+    order = ",".join(f"{'-' if field.order == 'desc' else ''}{field.field_name}:{field.field_type}" for field in entry.sort_by) or "id"
+    return entry.index_id, entry.status, count(entry.rows), order, entry.filter_by, count(entry.unlike)

@@ -35,11 +35,11 @@ def get(
 ) -> None:
     """Print a document or an item as it is, or the first page of a collection. With `--json` with its revision and etag."""
     with resource_at(at, path) as resource:
-        found = resource.get(revision=revision, at=None if time is None else _time(time))
+        document = resource.get(revision=revision, at=None if time is None else _time(time))
     if at.json:
-        print_json(found)
+        print_json(document)
     else:
-        print_json(found.body)
+        print_json(document.body)
 
 
 @command(name="list", example="headwater doc list shop/")
@@ -55,14 +55,14 @@ def list_documents(
     shown, more = 0, False
     rows = []
     with at.door() as hw:
-        for one in hw.documents.list(prefix):
+        for entry in hw.documents.list(prefix):
             if at.json:
-                print_json_line(one)
+                print_json_line(entry)
             elif shown == limit:
                 more = True
                 break
             else:
-                rows.append((one.path, str(one.revision), _when(one.modified)))
+                rows.append((entry.path, str(entry.revision), _when(entry.modified)))
             shown += 1
     if rows:
         print_table((Column("path"), Column("revision", True), Column("modified")), rows)
@@ -180,9 +180,9 @@ def feed(
             if at.json:
                 print_json_line(_shown(change))
             else:
-                what = f"{change.kind}:{change.method}" if change.method else change.kind
-                said = (_when(change.time), str(change.revision), what, change.path, _short(change.body))
-                sys.stdout.write("  ".join(visible(word) for word in said if word) + "\n")
+                action = f"{change.kind}:{change.method}" if change.method else change.kind
+                cells = (_when(change.time), str(change.revision), action, change.path, _short(change.body))
+                sys.stdout.write("  ".join(visible(word) for word in cells if word) + "\n")
             sys.stdout.flush()
             seen += 1
             if seen == most:
@@ -191,9 +191,9 @@ def feed(
 
 def _shown(change: DocumentChange) -> dict[str, Any]:
     """A change as JSON, without what it does not have."""
-    told: dict[str, Any] = {name: getattr(change, name) for name in change.__struct_fields__}
-    told["time"] = show_time(change.time) if change.time else None
-    return {name: value for name, value in told.items() if value not in (None, "")}
+    fields: dict[str, Any] = {name: getattr(change, name) for name in change.__struct_fields__}
+    fields["time"] = show_time(change.time) if change.time else None
+    return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _when(time: int | str | None) -> str:

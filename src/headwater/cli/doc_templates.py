@@ -63,15 +63,15 @@ def template(
             at.answered(made, f"Every collection {made.template_uri} {says} the index {made.index_id}.")
 
 
-def _list(at: At, found: list[ShownTemplate]) -> None:
+def _list(at: At, templates: list[ShownTemplate]) -> None:
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(templates)
+    elif templates:
         columns = (Column("template"), Column("collections"), Column("sort"), Column("filter"))
-        print_table(columns, [(one.index_id, one.template_uri, _order(one), one.filter_by) for one in found])
+        print_table(columns, [(entry.index_id, entry.template_uri, _order(entry), entry.filter_by) for entry in templates])
     else:
         at.note("There are no templates.")
 
 
-def _order(one: ShownTemplate) -> str:
-    return ",".join(f"{'-' if field.order == 'desc' else ''}{field.field_name}:{field.field_type}" for field in one.sort_by) or "id"
+def _order(entry: ShownTemplate) -> str:
+    return ",".join(f"{'-' if field.order == 'desc' else ''}{field.field_name}:{field.field_type}" for field in entry.sort_by) or "id"

@@ -110,10 +110,10 @@ def restore(
     """Give a document or an item the state again that it had at a revision. That is a new revision."""
     with resource_at(at, path, changes=not at.dry_run) as resource:
         if at.dry_run:
-            found = resource.get(revision=revision)
+            document = resource.get(revision=revision)
             at.answered(
-                {"path": path, "body": found.body, "revision": revision, "dry_run": True},
-                f"{path} would be as at revision {revision}: {visible(json_text(found.body))}",
+                {"path": path, "body": document.body, "revision": revision, "dry_run": True},
+                f"{path} would be as at revision {revision}: {visible(json_text(document.body))}",
             )
             return
         done = resource.restore(revision, if_match=tag_of(if_match))
@@ -125,14 +125,14 @@ def _told_dry(at: At, path: str, verb: str, body: Any) -> None:
     from headwater.documents.path import parse_path
 
     named = parse_path(path)
-    there: int | None = None
+    revision: int | None = None
     try:
         with resource_at(at, path) as resource:
-            there = resource.get().revision
+            revision = resource.get().revision
     except NotFound:
         if verb in ("patch", "delete"):
             raise
-    does = {"put": "replace" if there is not None else "create", "patch": "change", "post": "add an item to", "delete": "delete"}[verb]
-    now = f", which has revision {there}" if there is not None else ""
-    told = {"path": named.text, "method": verb, "revision": there, "body": body, "dry_run": True}
-    at.answered({name: value for name, value in told.items() if value is not None}, f"Would {does} {named.text}{now}.")
+    does = {"put": "replace" if revision is not None else "create", "patch": "change", "post": "add an item to", "delete": "delete"}[verb]
+    now = f", which has revision {revision}" if revision is not None else ""
+    answer = {"path": named.text, "method": verb, "revision": revision, "body": body, "dry_run": True}
+    at.answered({name: value for name, value in answer.items() if value is not None}, f"Would {does} {named.text}{now}.")

@@ -27,13 +27,13 @@ def queues(settings: Settings) -> Finding | None:
                 paused.append(name)
     if not entries:
         return None
-    said = [f"{name} has {counted(count, 'dead row')}" for name, count in dead.items()]
-    said += [f"{name} is paused" for name in paused]
+    problems = [f"{name} has {counted(count, 'dead row')}" for name, count in dead.items()]
+    problems += [f"{name} is paused" for name in paused]
     commands = [f"headwater queue dead {name} list" for name in dead] + [f"headwater queue resume {name}" for name in paused]
     return Finding(
         "queues",
         True,
-        f"{', '.join(said)}." if said else f"{counted(len(entries), 'queue')} without dead rows; none is paused.",
+        f"{', '.join(problems)}." if problems else f"{counted(len(entries), 'queue')} without dead rows; none is paused.",
         f"See `{'`, `'.join(commands)}`." if commands else "",
         facts={"dead_rows": dead, "paused": paused},
     )

@@ -52,7 +52,7 @@ def append(
     ] = None,
 ) -> None:
     """Append events as one record, all or none, and print their numbers once they are durable."""
-    given = [_event(word, form, f"Event {number}") for number, word in enumerate(events, 1)] if events else _lines(form)
+    appended = [_event(word, form, f"Event {number}") for number, word in enumerate(events, 1)] if events else _lines(form)
     about: dict[str, Any] = {
         "expected": expected,
         "tags": tuple(tags or ()),
@@ -63,7 +63,7 @@ def append(
         "idempotency_key": idempotency_key,
     }
     with journal_at(at, topic, id, changes=True) as journal:
-        done = journal.append(*given, **about)
+        done = journal.append(*appended, **about)
     numbers = f"Event {done.first}" if done.first == done.last else f"Events {done.first} to {done.last}"
     again = ", appended before under the same idempotency key" if done.replayed else ""
     at.answered(done, f"{numbers}{again}: partition {done.partition}, offset {done.offset}.")

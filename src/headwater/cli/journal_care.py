@@ -26,20 +26,20 @@ Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, whi
 def stats(topic: JournalTopic, at: At) -> None:
     """Count what the log keeps and what the copy holds of a topic's journals, by partition."""
     with topic_at(at, topic) as journals:
-        found = journals.stats()
+        report = journals.stats()
     if at.json:
-        print_json(found)
+        print_json(report)
         return
     names = ("partition", "journals", "events", "bytes", "records", "lag", "forks", "gaps", "deleted", "expired")
     rows = [
         (p.partition, p.journals, p.events, p.payload_bytes, p.records, p.lag, p.forks, p.gaps, p.deleted, p.expired)
-        for p in found.partitions
+        for p in report.partitions
     ]
     total = ["all", *map(sum, list(zip(*rows, strict=True))[1:])]
-    engine = {"here": "; the last round ran in the replicator", "spark": "; the last round ran on Spark"}.get(found.engine or "", "")
-    oldest = max(p.lag_seconds for p in found.partitions)
+    engine = {"here": "; the last round ran in the replicator", "spark": "; the last round ran on Spark"}.get(report.engine or "", "")
+    oldest = max(p.lag_seconds for p in report.partitions)
     behind = f"; the oldest record that it lacks is {oldest:.1f} s old" if oldest else ""
-    typer.echo(f"Topic {found.topic}: copied into {found.store}{engine}{behind}.")
+    typer.echo(f"Topic {report.topic}: copied into {report.store}{engine}{behind}.")
     print_table([Column(name, True) for name in names], [tuple(map(str, row)) for row in [*rows, total]])
 
 
@@ -47,16 +47,16 @@ def stats(topic: JournalTopic, at: At) -> None:
 def forks(topic: JournalTopic, at: At, fail_empty: FailEmpty = False) -> None:
     """List the numbers of journals that several events have, as two writers make them, copied or not: the first thousand."""
     with topic_at(at, topic) as journals:
-        found = journals.forks()
+        report = journals.forks()
     if at.json:
-        print_json(found)
-    elif found.forks:
+        print_json(report)
+    elif report.forks:
         columns = (Column("id"), Column("number", True), Column("partition", True), Column("offsets"))
-        print_table(columns, [(one.id, str(one.seq_nr), str(one.partition), ", ".join(map(str, one.offsets))) for one in found.forks])
-        at.note("These are the first thousand, and there are more." if found.more else f"{counted(len(found.forks), 'fork')}.")
+        print_table(columns, [(fork.id, str(fork.seq_nr), str(fork.partition), ", ".join(map(str, fork.offsets))) for fork in report.forks])
+        at.note("These are the first thousand, and there are more." if report.more else f"{counted(len(report.forks), 'fork')}.")
     else:
         at.note("No number has several events.")
-    if fail_empty and not found.forks:
+    if fail_empty and not report.forks:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -77,20 +77,22 @@ def _progress(at: At) -> Iterator[Callable[[int, int], None] | None]:
 @command(example="headwater journal verify bank")
 def verify(topic: JournalTopic, at: At) -> None:
     """Compare the copy of a topic's journals with what the log says. A difference is exit code 8."""
-    with topic_at(at, topic) as journals, _progress(at) as told:
-        found = journals.verify(progress=told)
-    if found.waiting and not found.records:
-        waits = f"{counted(found.waiting, 'record')} {'waits' if found.waiting == 1 else 'wait'}"
-        text = f"verify: nothing of {found.topic} is copied yet: {waits}. Copy with `headwater journal replicate --once`."
-        at.answered(found, text)
+    with topic_at(at, topic) as journals, _progress(at) as progress:
+        report = journals.verify(progress=progress)
+    if report.waiting and not report.records:
+        waits = f"{counted(report.waiting, 'record')} {'waits' if report.waiting == 1 else 'wait'}"
+        text = f"verify: nothing of {report.topic} is copied yet: {waits}. Copy with `headwater journal replicate --once`."
+        at.answered(report, text)
         return
-    snapshots = f" and {counted(found.snapshots, 'snapshot')}" if found.snapshots else ""
-    waiting = f" {counted(found.waiting, 'record')} more {'is' if found.waiting == 1 else 'are'} not copied yet." if found.waiting else ""
+    snapshots = f" and {counted(report.snapshots, 'snapshot')}" if report.snapshots else ""
+    waiting = (
+        f" {counted(report.waiting, 'record')} more {'is' if report.waiting == 1 else 'are'} not copied yet." if report.waiting else ""
+    )
     at.answered(
-        found,
-        f"verify: equal. {counted(found.records, 'record')} of {found.topic} {'makes' if found.records == 1 else 'make'} "
-        f"{counted(found.journals, 'journal')} with "
-        f"{counted(found.events, 'event')}{snapshots}, as the store has them.{waiting}",
+        report,
+        f"verify: equal. {counted(report.records, 'record')} of {report.topic} {'makes' if report.records == 1 else 'make'} "
+        f"{counted(report.journals, 'journal')} with "
+        f"{counted(report.events, 'event')}{snapshots}, as the store has them.{waiting}",
     )
 
 
@@ -98,13 +100,13 @@ def verify(topic: JournalTopic, at: At) -> None:
 def base(topic: JournalTopic, at: At) -> None:
     """Verify the copy of a topic's journals, and keep it as the base from which `rebuild` begins once the log is deleted."""
     with topic_at(at, topic, changes=True) as journals:
-        found = journals.base(dry_run=at.dry_run)
-    events, size = sum(one.events for one in found.partitions), sum(one.bytes for one in found.partitions)
-    journals_held = sum(one.journals for one in found.partitions)
+        outcome = journals.base(dry_run=at.dry_run)
+    events, size = sum(partition.events for partition in outcome.partitions), sum(partition.bytes for partition in outcome.partitions)
+    journals_held = sum(partition.journals for partition in outcome.partitions)
     would = f"would hold {counted(events, 'event')}" if at.dry_run else f"holds {counted(events, 'event')}, in {counted(size, 'byte')}"
-    count = sum(one.snapshots for one in found.partitions)
+    count = sum(partition.snapshots for partition in outcome.partitions)
     snapshots = f" and {counted(count, 'snapshot')}" if count else ""
-    at.answered(found, f"verify: equal. The base of {found.topic} {would} of {counted(journals_held, 'journal')}{snapshots}.")
+    at.answered(outcome, f"verify: equal. The base of {outcome.topic} {would} of {counted(journals_held, 'journal')}{snapshots}.")
 
 
 @command("yes", "dry_run", example="headwater journal rebuild bank --why 'new disk'")
@@ -112,16 +114,16 @@ def rebuild(topic: JournalTopic, at: At, why: Why = "") -> None:
     """Let the replicator make the copy of a topic's journals anew, from the beginning of the log or from its base. Reads stay right
     meanwhile; in Cassandra they fail while a base is restored."""
     with topic_at(at, topic, changes=True) as journals:
-        found = journals.rebuild(why=why, dry_run=True)
+        outcome = journals.rebuild(why=why, dry_run=True)
         if not at.dry_run:
-            asked = f"Make the copy of {found.topic} anew, of {counted(found.records, 'record')}?"
-            if not agreed(asked, yes=at.yes):
+            question = f"Make the copy of {outcome.topic} anew, of {counted(outcome.records, 'record')}?"
+            if not agreed(question, yes=at.yes):
                 raise typer.Exit(1)
-            with _progress(at) as told:
-                found = journals.rebuild(why=why, progress=told)
-    done = "would be" if at.dry_run else "was" if found.finished else "will be"
-    at.answered(found, f"The copy of {found.topic} {done} made anew, of {counted(found.records, 'record')}.")
-    if not at.dry_run and not found.finished:
+            with _progress(at) as progress:
+                outcome = journals.rebuild(why=why, progress=progress)
+    done = "would be" if at.dry_run else "was" if outcome.finished else "will be"
+    at.answered(outcome, f"The copy of {outcome.topic} {done} made anew, of {counted(outcome.records, 'record')}.")
+    if not at.dry_run and not outcome.finished:
         at.note(f"No replicator runs here. The next one does it: {at.command('journal replicate')}")
 
 
@@ -129,20 +131,23 @@ def rebuild(topic: JournalTopic, at: At, why: Why = "") -> None:
 def expire(topic: JournalTopic, at: At, fail_empty: FailEmpty = False) -> None:
     """Remove the copied journals whose day has come, UTC. A replicator does so once a day."""
     with topic_at(at, topic, changes=True) as journals:
-        found = journals.expire(dry_run=True)
-        if found.journals and not at.dry_run:
-            if not agreed(f"Remove {counted(len(found.journals), 'journal')} of {found.topic}?", yes=at.yes):
+        outcome = journals.expire(dry_run=True)
+        if outcome.journals and not at.dry_run:
+            if not agreed(f"Remove {counted(len(outcome.journals), 'journal')} of {outcome.topic}?", yes=at.yes):
                 raise typer.Exit(1)
-            found = journals.expire()
+            outcome = journals.expire()
     if at.json:
-        print_json(found)
-    elif found.journals:
+        print_json(outcome)
+    elif outcome.journals:
         columns = (Column("id"), Column("expired on"), Column("last", True), Column("removed"))
-        rows = [(one.id, one.expire_on.isoformat(), str(one.seq_nr), "yes" if one.purged else "no") for one in found.journals]
+        rows = [
+            (journal.id, journal.expire_on.isoformat(), str(journal.seq_nr), "yes" if journal.purged else "no")
+            for journal in outcome.journals
+        ]
         print_table(columns, rows)
     else:
         at.note("No journal has expired.")
-    if fail_empty and not found.journals:
+    if fail_empty and not outcome.journals:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -170,43 +175,43 @@ def dead(
     place = f"offset {offset} of partition {partition}"
     with topic_at(at, topic, changes=verb != "show") as journals:
         if verb == "show":
-            found = journals.dead_show(partition, offset, snapshots=snapshots)
+            dead_record = journals.dead_show(partition, offset, snapshots=snapshots)
         elif verb in ("drop", "quarantine"):
             left = journals.dead_quarantine(partition, offset, why=why, snapshots=snapshots, dry_run=at.dry_run)
             at.answered(left, f"The record at {place} {'would be' if at.dry_run else 'is'} left out: {visible(left.error)}")
             return
         else:
             done = journals.dead_retry(partition, offset, why=why, snapshots=snapshots, dry_run=at.dry_run)
-            said = "and the copy of its partition is made anew" if done.rebuilds else "it was never left out"
-            at.answered(done, f"The record at {place} {'would count' if at.dry_run else 'counts'} again: {said}.")
+            effect = "and the copy of its partition is made anew" if done.rebuilds else "it was never left out"
+            at.answered(done, f"The record at {place} {'would count' if at.dry_run else 'counts'} again: {effect}.")
             return
     if at.json:
-        print_json(found)
+        print_json(dead_record)
         return
-    for name, value in (*found.record.items(), ("error", found.error or "none: it can be decoded")):
+    for name, value in (*dead_record.record.items(), ("error", dead_record.error or "none: it can be decoded")):
         if value not in (None, "", [], {}):
             typer.echo(f"{name:<12}{visible(cell(value))}")
 
 
 def _list(topic: str, at: At) -> None:
     with topic_at(at, topic) as journals:
-        found = journals.dead()
+        records = journals.dead()
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(records)
+    elif records:
         columns = (Column("partition", True), Column("offset", True), Column("state"), Column("since"), Column("error"))
         rows = [
             (
-                str(one.partition),
-                f"{one.offset}{_of_snapshots(one)}",
-                "left out" if one.quarantined else "stops",
-                time_cell(one.at),
-                one.error,
+                str(record.partition),
+                f"{record.offset}{_of_snapshots(record)}",
+                "left out" if record.quarantined else "stops",
+                time_cell(record.at),
+                record.error,
             )
-            for one in found
+            for record in records
         ]
         print_table(columns, rows)
-        stops = next((one for one in found if not one.quarantined), None)
+        stops = next((record for record in records if not record.quarantined), None)
         if stops is not None:
             words = f"journal dead {topic} quarantine {stops.partition} {stops.offset}{_of_snapshots(stops)} --why TEXT"
             at.note(f"Its partition waits. Leave the record out: {at.command(words)}")

@@ -24,8 +24,8 @@ def erase(
     with journal_at(at, topic, id, changes=True) as journal:
         erased = journal.erase(why=why, dry_run=True)
         if not at.dry_run and erased.done:
-            asked = f"Erase journal {visible(id)} with {counted(erased.events, 'event')}, for good?"
-            if not agreed(asked, yes=at.yes):
+            question = f"Erase journal {visible(id)} with {counted(erased.events, 'event')}, for good?"
+            if not agreed(question, yes=at.yes):
                 raise typer.Exit(1)
             erased = journal.erase(why=why)
     if not erased.done:

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 def topics(at: At) -> None:
     """List the topics of journals."""
     with at.door() as hw:
-        found = hw.journals.list()
+        entries = hw.journals.list()
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(entries)
+    elif entries:
         columns = (Column("topic"), Column("partitions", True), Column("writers"), Column("cipher"))
-        print_table(columns, [(one.topic, str(one.partitions), one.writers, one.cipher or "-") for one in found])
+        print_table(columns, [(entry.topic, str(entry.partitions), entry.writers, entry.cipher or "-") for entry in entries])
     else:
         at.note(f"There are no journals. `{at.command('journal create TOPIC')}` makes a topic of them.")
 
@@ -86,12 +86,12 @@ def pointer(topic: JournalTopic, id: JournalId, at: At, consistency: Consistent 
 def pointers(topic: JournalTopic, at: At) -> None:
     """Show for each partition how far its records are copied into the store."""
     with topic_at(at, topic) as journals:
-        found = journals.pointers()
+        positions = journals.pointers()
     if at.json:
-        print_json(found)
+        print_json(positions)
         return
     columns = (Column("partition", True), Column("copied to", True), Column("end", True), Column("lag", True), Column("updated"))
-    print_table(columns, [(str(p.partition), str(p.offset), str(p.end), str(p.lag), time_cell(p.updated)) for p in found])
+    print_table(columns, [(str(p.partition), str(p.offset), str(p.end), str(p.lag), time_cell(p.updated)) for p in positions])
 
 
 @command(example="headwater journal status bank")
@@ -100,31 +100,31 @@ def status(at: At, topic: JournalTopicIfAny = None) -> None:
     if topic is not None:
         check_topic_name(topic)
     with at.door() as hw:
-        names = [one.topic for one in hw.journals.list()] if topic is None else [topic]
-        found = [hw.journals(name).status() for name in names]
+        names = [entry.topic for entry in hw.journals.list()] if topic is None else [topic]
+        reports = [hw.journals(name).status() for name in names]
     if at.json:
-        print_json(found)
+        print_json(reports)
         return
-    if not found:
+    if not reports:
         at.note(f"There are no journals. `{at.command('journal create TOPIC')}` makes a topic of them.")
-    for place, one in enumerate(found):
-        typer.echo(("\n" if place else "") + _words(one))
+    for place, report in enumerate(reports):
+        typer.echo(("\n" if place else "") + _words(report))
         columns = [Column(name, True) for name in ("partition", "start", "end", "copied to", "lag", "cached", "hits", "misses")]
         print_table(
             columns,
-            [tuple(map(str, (p.partition, p.start, p.end, p.pointer, p.lag, p.cached, p.hits, p.misses))) for p in one.partitions],
+            [tuple(map(str, (p.partition, p.start, p.end, p.pointer, p.lag, p.cached, p.hits, p.misses))) for p in report.partitions],
         )
-        for stopped in (p for p in one.partitions if p.problem):
+        for stopped in (p for p in report.partitions if p.problem):
             typer.echo(f"Partition {stopped.partition} is not copied: {visible(stopped.problem)}")
 
 
-def _words(one: TopicStatus) -> str:
-    copied = "everything is copied" if not one.lag else f"{counted(one.lag, 'record')} not copied yet"
-    doubles = sum(partition.duplicates for partition in one.partitions)
-    told = f"; {counted(doubles, 'event')} gave way to another one of the same number" if doubles else ""
-    cipher = f", cipher {one.cipher}" if one.cipher else ""
-    engine = {"here": "\nThe last round ran in the replicator.", "spark": "\nThe last round ran on Spark."}.get(one.engine or "", "")
-    return f"Topic {one.topic}: writers {one.writers}, store {one.store}{cipher}; {copied}{told}.{engine}"
+def _words(report: TopicStatus) -> str:
+    copied = "everything is copied" if not report.lag else f"{counted(report.lag, 'record')} not copied yet"
+    doubles = sum(partition.duplicates for partition in report.partitions)
+    replaced = f"; {counted(doubles, 'event')} gave way to another one of the same number" if doubles else ""
+    cipher = f", cipher {report.cipher}" if report.cipher else ""
+    engine = {"here": "\nThe last round ran in the replicator.", "spark": "\nThe last round ran on Spark."}.get(report.engine or "", "")
+    return f"Topic {report.topic}: writers {report.writers}, store {report.store}{cipher}; {copied}{replaced}.{engine}"
 
 
 @command(example="headwater journal trail bank alice")
@@ -136,30 +136,32 @@ def trail(
 ) -> None:
     """Show a journal on its way: its newest records in the log, its head in the store, and how far the store lags behind."""
     with journal_at(at, topic, id) as journal:
-        found = journal.trail(limit=limit)
+        report = journal.trail(limit=limit)
     if at.json:
-        print_json(found)
+        print_json(report)
         return
-    if found.records:
+    if report.records:
         columns = [Column("offset", True), Column("time"), Column("action"), Column("events"), Column("copied")]
-        rows = [_row(record) for record in found.records]
-        if len({record.partition for record in found.records}) > 1:  # the topic grew
+        rows = [_row(record) for record in report.records]
+        if len({record.partition for record in report.records}) > 1:  # the topic grew
             columns = [Column("partition", True), *columns]
-            rows = [(str(record.partition), *row) for record, row in zip(found.records, rows, strict=True)]
+            rows = [(str(record.partition), *row) for record, row in zip(report.records, rows, strict=True)]
         print_table(columns, rows)
-    stored = "nothing of it" if found.stored is None else f"events up to {found.stored.seq_nr}, {counted(found.rows, 'row')}"
+    stored = "nothing of it" if report.stored is None else f"events up to {report.stored.seq_nr}, {counted(report.rows, 'row')}"
     left = (
-        f"{counted(found.lag, 'record')} of it {'is' if found.lag == 1 else 'are'} not copied yet" if found.lag else "all of it is copied"
+        f"{counted(report.lag, 'record')} of it {'is' if report.lag == 1 else 'are'} not copied yet"
+        if report.lag
+        else "all of it is copied"
     )
     typer.echo(f"The store holds {stored}.")
-    typer.echo(f"Partition {found.partition} ends before offset {found.end}; {left}.")
-    if found.head is None:
+    typer.echo(f"Partition {report.partition} ends before offset {report.end}; {left}.")
+    if report.head is None:
         at.note(f"There is no journal {visible(id)}.")
 
 
 def _row(record: TrailRecord) -> tuple[str, ...]:
     if record.first is not None:
-        said = str(record.first) if record.first == record.last else f"{record.first}..{record.last}"
+        numbers = str(record.first) if record.first == record.last else f"{record.first}..{record.last}"
     else:
-        said = f"to {record.to}" if record.to is not None else record.mark or record.problem
-    return str(record.offset), time_cell(record.timestamp), record.action, said, "yes" if record.copied else "no"
+        numbers = f"to {record.to}" if record.to is not None else record.mark or record.problem
+    return str(record.offset), time_cell(record.timestamp), record.action, numbers, "yes" if record.copied else "no"

@@ -40,12 +40,18 @@ def projection_at(at: At, topic: str, name: str, *, changes: bool = False) -> It
 def list_(topic: JournalTopic, at: At) -> None:
     """List the projections of a topic that somebody has run: how far they lag, and their dead events."""
     with topic_at(at, topic) as journals:
-        found = journals.projections()
+        projections = journals.projections()
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(projections)
+    elif projections:
         columns = (Column("name"), Column("positions"), Column("lag", True), Column("dead", True), Column("state"))
-        print_table(columns, [(one.name, one.positions, str(one.lag), str(one.dead), _state(one)) for one in found])
+        print_table(
+            columns,
+            [
+                (projection.name, projection.positions, str(projection.lag), str(projection.dead), _state(projection))
+                for projection in projections
+            ],
+        )
     else:
         at.note("Nobody has run a projection of this topic.")
 
@@ -54,9 +60,9 @@ def list_(topic: JournalTopic, at: At) -> None:
 def status(topic: JournalTopic, name: ProjectionName, at: At) -> None:
     """Show how far a projection is, partition by partition, as its runs have told, and why a partition stands."""
     with projection_at(at, topic, name) as projection:
-        found = projection.status()
+        report = projection.status()
     if at.json:
-        print_json(found)
+        print_json(report)
         return
     columns = (
         Column("partition", True),
@@ -66,12 +72,15 @@ def status(topic: JournalTopic, name: ProjectionName, at: At) -> None:
         Column("dead", True),
         Column("told"),
     )
-    rows = [(str(one.partition), str(one.offset), str(one.end), str(one.lag), str(one.dead), time_cell(one.at)) for one in found.partitions]
+    rows = [
+        (str(position.partition), str(position.offset), str(position.end), str(position.lag), str(position.dead), time_cell(position.at))
+        for position in report.partitions
+    ]
     print_table(columns, rows)
-    for one in found.partitions:
-        if one.error:
-            at.note(f"Partition {one.partition} stands: {visible(one.error)}")
-    at.note(f"{found.name}: {counted(found.lag, 'record')} behind, {counted(found.dead, 'dead event')}, {_state(found)}.")
+    for partition in report.partitions:
+        if partition.error:
+            at.note(f"Partition {partition.partition} stands: {visible(partition.error)}")
+    at.note(f"{report.name}: {counted(report.lag, 'record')} behind, {counted(report.dead, 'dead event')}, {_state(report)}.")
 
 
 @command(files=True, example="headwater journal projection run shop.balances:projection")
@@ -114,14 +123,14 @@ def _stop_with(stop: StopSignal, running: ProjectionRun) -> None:
 def reset(topic: JournalTopic, name: ProjectionName, at: At, why: Why = "") -> None:
     """Let a projection begin anew, from the first event on. Whoever runs it does so: its reset function empties the read model."""
     with projection_at(at, topic, name, changes=True) as projection:
-        found = projection.reset(why=why, dry_run=True)
+        outcome = projection.reset(why=why, dry_run=True)
         if not at.dry_run:
-            asked = f"Make the projection {name} anew, of {counted(found.records, 'record')}?"
-            if not agreed(asked, yes=at.yes):
+            question = f"Make the projection {name} anew, of {counted(outcome.records, 'record')}?"
+            if not agreed(question, yes=at.yes):
                 raise typer.Exit(1)
-            found = projection.reset(why=why)
+            outcome = projection.reset(why=why)
     would = "would be" if at.dry_run else "is"
-    at.answered(found, f"The projection {name} {would} made anew, of {counted(found.records, 'record')}.")
+    at.answered(outcome, f"The projection {name} {would} made anew, of {counted(outcome.records, 'record')}.")
     if not at.dry_run:
         at.note(f"Whoever runs it does so. See how far it is: {at.command(f'journal projection status {topic} {name}')}")
 
@@ -160,42 +169,45 @@ def dead(
             if not at.dry_run and not agreed(f"Drop event {number} at offset {offset} of partition {partition}?", yes=at.yes):
                 raise typer.Exit(1)
             done = projection.dead_drop(partition, offset, number, why=why, dry_run=at.dry_run)
-    what = "tried again" if verb == "retry" else "dropped"
-    at.answered(done, f"Event {number} at offset {offset} of partition {partition} {'would be' if at.dry_run else 'is'} {what}.")
+    effect = "tried again" if verb == "retry" else "dropped"
+    at.answered(done, f"Event {number} at offset {offset} of partition {partition} {'would be' if at.dry_run else 'is'} {effect}.")
     if not at.dry_run:
         at.note("Whoever runs the projection does so.")
 
 
 def _list_dead(topic: str, name: str, at: At) -> None:
     with projection_at(at, topic, name) as projection:
-        found = projection.dead()
+        events = projection.dead()
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(events)
+    elif events:
         columns = (
             Column("partition", True), Column("offset", True), Column("number", True), Column("id"), Column("state"), Column("error")
         )  # fmt: skip
-        rows = [(str(one.partition), str(one.offset), str(one.number), one.id, one.state, one.error.partition("\n")[0]) for one in found]
+        rows = [
+            (str(event.partition), str(event.offset), str(event.number), event.id, event.state, event.error.partition("\n")[0])
+            for event in events
+        ]
         print_table(columns, rows)
-        first = found[0]
+        first = events[0]
         words = f"journal projection dead {topic} {name} retry {first.partition} {first.offset} {first.number}"
         at.note(f"Try one again: {at.command(words)}")
     else:
         at.note("No event is dead.")
 
 
-def _show_dead(found: Any, at: At) -> None:
+def _show_dead(event: Any, at: At) -> None:
     if at.json:
-        print_json(found)
+        print_json(event)
         return
-    for field in found.__struct_fields__:
-        value = getattr(found, field)
+    for field in event.__struct_fields__:
+        value = getattr(event, field)
         if value not in (None, ""):
             typer.echo(f"{field:<12}{visible(cell(value))}")
 
 
-def _state(found: Any) -> str:
-    return "is reset" if found.resets else f"{found.standing} standing" if found.standing else "goes on"
+def _state(report: Any) -> str:
+    return "is reset" if report.resets else f"{report.standing} standing" if report.standing else "goes on"
 
 
 def group() -> typer.Typer:

@@ -43,8 +43,8 @@ def read(
     rows: list[tuple[str, ...]] = []
     try:
         with journal_at(at, topic, id, changes=consistency == "mark") as journal:
-            asked = None if most is None else most + 1
-            for event in journal.read(start, stop=stop, limit=asked, consistency=consistency):
+            page_size = None if most is None else most + 1
+            for event in journal.read(start, stop=stop, limit=page_size, consistency=consistency):
                 if shown == most:
                     more = True
                     break

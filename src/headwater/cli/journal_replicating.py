@@ -75,11 +75,11 @@ def _catch_up(loop: ReplicatorLoop, rounds: _Rounds, at: At) -> None:
     hints: dict[str, str] = {}
     try:
         done = loop.catch_up()
-        for one in loop.status().partitions:  # also those that no round has begun with, as where the log is older than the store
-            if one.problem is not None:
-                place = f"{one.topic}/{one.partition}"
-                rounds.problems.setdefault(place, one.problem.message)
-                hints[place] = "" if one.problem.poison else one.problem.hint
+        for partition in loop.status().partitions:  # also those that no round has begun with, as where the log is older than the store
+            if partition.problem is not None:
+                place = f"{partition.topic}/{partition.partition}"
+                rounds.problems.setdefault(place, partition.problem.message)
+                hints[place] = "" if partition.problem.poison else partition.problem.hint
     finally:
         loop.close()
     if not done and rounds.problems:
@@ -105,13 +105,13 @@ class _Rounds:
         if self._at.json:
             print_json_line({"engine": outcome.engine, "records": outcome.records, "seconds": round(outcome.seconds, 6)})
             sys.stdout.flush()
-        for one in outcome.partitions:
-            place = f"{one.topic}/{one.partition}"
-            if one.problem is None:
+        for partition in outcome.partitions:
+            place = f"{partition.topic}/{partition.partition}"
+            if partition.problem is None:
                 self.problems.pop(place, None)
-            elif self.problems.get(place) != one.problem.message:
-                self.problems[place] = one.problem.message
-                self._at.note(f"{place}: {one.problem.message}")
+            elif self.problems.get(place) != partition.problem.message:
+                self.problems[place] = partition.problem.message
+                self._at.note(f"{place}: {partition.problem.message}")
 
     def tell(self) -> None:
         """Print how much was copied, once."""

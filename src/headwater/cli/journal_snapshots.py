@@ -46,11 +46,11 @@ def snapshot(
 ) -> None:
     """Save a snapshot of a journal, load the newest one, list them, or delete some. TIME is ISO 8601 or milliseconds."""
     bounds = dict(zip(_BOUNDS, (min_seq_nr, max_seq_nr, _time(min_timestamp), _time(max_timestamp)), strict=True))
-    given = {name: value for name, value in bounds.items() if value is not None}
+    selection = {name: value for name, value in bounds.items() if value is not None}
     if (verb == "save") != (payload is not None):
-        said = "What is to be saved?" if payload is None else f"`snapshot {verb}` takes no payload."
-        raise UsageMistake(said, hint="Write such as `headwater journal snapshot save bank alice '{\"eur\": 50}'`.")
-    if verb == "save" and given:
+        message = "What is to be saved?" if payload is None else f"`snapshot {verb}` takes no payload."
+        raise UsageMistake(message, hint="Write such as `headwater journal snapshot save bank alice '{\"eur\": 50}'`.")
+    if verb == "save" and selection:
         raise UsageMistake("`snapshot save` takes no bounds.", hint="Give --seq-nr alone, or nothing.")
     if verb in ("load", "list") and seq_nr is not None:
         raise UsageMistake(f"`snapshot {verb}` takes no --seq-nr.", hint=f"Write --min-seq-nr {seq_nr} --max-seq-nr {seq_nr}.")
@@ -59,14 +59,14 @@ def snapshot(
             assert payload is not None
             _save(journal.snapshots, at, payload if format == "text" else json_word(payload, "PAYLOAD"), seq_nr, id)
         elif verb == "delete":
-            _delete(journal.snapshots, at, seq_nr, given, id)
+            _delete(journal.snapshots, at, seq_nr, selection, id)
         elif verb == "load":
-            found = journal.snapshots.load(**given)
-            _show(found, at)
-            if found is None and fail_empty:
+            record = journal.snapshots.load(**selection)
+            _show(record, at)
+            if record is None and fail_empty:
                 raise typer.Exit(NOTHING_FOUND)
         else:
-            listed = journal.snapshots.list(**given)
+            listed = journal.snapshots.list(**selection)
             _list(listed, at)
             if fail_empty and not listed:
                 raise typer.Exit(NOTHING_FOUND)
@@ -79,30 +79,32 @@ def _save(snapshots: BlockingJournalSnapshots, at: At, payload: Any, seq_nr: int
     at.answered(saved, f"The snapshot of {visible(id)} at event {saved.seq_nr}: partition {saved.partition}, offset {saved.offset}.")
 
 
-def _delete(snapshots: BlockingJournalSnapshots, at: At, seq_nr: int | None, given: dict[str, Any], id: str) -> None:
-    found = snapshots.delete(seq_nr, **given, dry_run=True)
-    if found.deleted and not at.dry_run:
-        if not agreed(f"Delete {counted(found.deleted, 'snapshot')} of journal {visible(id)}?", yes=at.yes):
+def _delete(snapshots: BlockingJournalSnapshots, at: At, seq_nr: int | None, selection: dict[str, Any], id: str) -> None:
+    outcome = snapshots.delete(seq_nr, **selection, dry_run=True)
+    if outcome.deleted and not at.dry_run:
+        if not agreed(f"Delete {counted(outcome.deleted, 'snapshot')} of journal {visible(id)}?", yes=at.yes):
             raise typer.Exit(1)
-        found = snapshots.delete(seq_nr, **given)
-    would = "would be" if at.dry_run else "is" if found.deleted == 1 else "are"
-    at.answered(found, f"{counted(found.deleted, 'snapshot')} of journal {visible(id)} {would} deleted.")
+        outcome = snapshots.delete(seq_nr, **selection)
+    would = "would be" if at.dry_run else "is" if outcome.deleted == 1 else "are"
+    at.answered(outcome, f"{counted(outcome.deleted, 'snapshot')} of journal {visible(id)} {would} deleted.")
 
 
-def _show(found: SnapshotRecord | None, at: At) -> None:
+def _show(record: SnapshotRecord | None, at: At) -> None:
     if at.json:
-        print_json(None if found is None else shown(found))
-    elif found is None:
+        print_json(None if record is None else shown(record))
+    elif record is None:
         at.note("No snapshot matches.")
     else:
-        typer.echo(f"{found.seq_nr}  {visible(cell(found.payload if not isinstance(found.payload, bytes) else found.payload.hex()))}")
+        typer.echo(f"{record.seq_nr}  {visible(cell(record.payload if not isinstance(record.payload, bytes) else record.payload.hex()))}")
 
 
-def _list(found: Any, at: At) -> None:
+def _list(records: Any, at: At) -> None:
     if at.json:
-        print_json([shown(one) for one in found])
-    elif found:
-        rows = [(str(one.seq_nr), time_cell(shown(one)["timestamp"]), one.origin or "-", one.version or "-") for one in found]
+        print_json([shown(record) for record in records])
+    elif records:
+        rows = [
+            (str(record.seq_nr), time_cell(shown(record)["timestamp"]), record.origin or "-", record.version or "-") for record in records
+        ]
         print_table((Column("event", True), Column("saved"), Column("by"), Column("version")), rows)
     else:
         at.note("There is no snapshot.")

@@ -114,13 +114,13 @@ class _Target:
             raise self._at_line(span, error) from error
 
     def _taken(self, placed: list[Placed], last: int) -> None:
-        for one in placed:
-            first, _, number = self._ranges.get(one.partition, (one.offset, 0, 0))
-            self._ranges[one.partition] = (first, one.offset, number + 1)
+        for record in placed:
+            first, _, number = self._ranges.get(record.partition, (record.offset, 0, 0))
+            self._ranges[record.partition] = (first, record.offset, number + 1)
         self.count, self._last, self._under_way = self.count + len(placed), last, ""
         if self._at.json:
-            for one in placed:
-                print_json_line(one)
+            for record in placed:
+                print_json_line(record)
         sys.stdout.flush()
 
     def _at_line(self, where: str, error: HeadwaterError) -> HeadwaterError:

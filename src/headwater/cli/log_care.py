@@ -230,10 +230,12 @@ def _checked(log: EmbeddedLog, topic: str, partition: int) -> dict[str, Any]:
         return {"topic": topic, "partition": partition, "segments": 0, "records": 0, "bytes": 0, "damage": damage}
 
 
-def _checked_row(one: dict[str, Any]) -> tuple[str, ...]:
-    numbers = [count(one["segments"]), count(one["records"]), rounded_size(one["bytes"])]
-    state = f"damaged in {len(one['damage'])} places" if len(one["damage"]) > 1 else "damaged" if one["damage"] else "whole"
-    return (one["topic"], str(one["partition"]), *numbers, state)
+def _checked_row(partition: dict[str, Any]) -> tuple[str, ...]:
+    numbers = [count(partition["segments"]), count(partition["records"]), rounded_size(partition["bytes"])]
+    state = (
+        f"damaged in {len(partition['damage'])} places" if len(partition["damage"]) > 1 else "damaged" if partition["damage"] else "whole"
+    )
+    return (partition["topic"], str(partition["partition"]), *numbers, state)
 
 
 def _damage_text(damage: dict[str, Any]) -> str:

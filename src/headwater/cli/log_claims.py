@@ -16,14 +16,14 @@ def show_claims(log: Log, places: Iterable[tuple[str, int]], *, json: bool) -> N
     """Check these partitions and print the results."""
     from headwater.log.kafka.check import check
 
-    found = [(topic, check(log, topic, partition)) for topic, partition in places]
+    results = [(topic, check(log, topic, partition)) for topic, partition in places]
     if json:
-        print_json([{"topic": topic, **msgspec.to_builtins(checked)} for topic, checked in found])
+        print_json([{"topic": topic, **msgspec.to_builtins(checked)} for topic, checked in results])
         return
     numbers = ("partition", "records", "counted", "claims", "stale", "foreign", "epoch")
     columns = [Column("topic"), *(Column(name, True) for name in numbers), Column("left out at")]
     rows = []
-    for topic, checked in found:
+    for topic, checked in results:
         cells = (checked.records, checked.counted, checked.claims, checked.stale, checked.foreign, checked.epoch)
         left_out = [
             f"{name} {_offsets(ranges)}"

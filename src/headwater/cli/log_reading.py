@@ -146,8 +146,8 @@ def _bounded(log: BlockingLog, topic: str, partition: int, first: int | None, la
         return bounds.start, bounds.end
     checked_start(log, topic, partition, first)
     if first == bounds.end:
-        what = f"its last is {bounds.end - 1}" if bounds.end > bounds.start else "it is empty"
-        raise BadBounds(f"{topic} {partition} has no offset {first}: {what}.", hint=f"See `headwater log stats {topic}`.")
+        reason = f"its last is {bounds.end - 1}" if bounds.end > bounds.start else "it is empty"
+        raise BadBounds(f"{topic} {partition} has no offset {first}: {reason}.", hint=f"See `headwater log stats {topic}`.")
     return first, bounds.end if last is None else min(bounds.end, last + 1)
 
 

@@ -62,10 +62,10 @@ def create(
     ] = None,
 ) -> None:
     """Make a topic. One that is there with the same partitions and settings is left as it is."""
-    given = {"segment": segment, "period": period, "max_record": max_record, "disposal": disposal}
+    settings = {"segment": segment, "period": period, "max_record": max_record, "disposal": disposal}
     with at.door(changes=True, creates=True) as hw:
         made = hw.log.create_topic(
-            topic, partitions=partitions, settings={name: value for name, value in given.items() if value is not None}
+            topic, partitions=partitions, settings={name: value for name, value in settings.items() if value is not None}
         )
     if at.json:
         print_json(show_topic(made))
@@ -111,7 +111,7 @@ def delete_before(
             if not agreed(f"Delete offsets {bounds.start} to {offset - 1} of {topic} {number} for good?", yes=at.yes):
                 return
             start = hw.log.delete_before(topic, number, offset)
-    said: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "topic": topic,
         "partition": number,
         "start_before": bounds.start,
@@ -120,7 +120,7 @@ def delete_before(
         "dry_run": at.dry_run,
     }
     would = "would begin" if at.dry_run else "begins"
-    at.answered(said, f"{topic} {number} {would} at offset {start}; before it was {bounds.start}.")
+    at.answered(answer, f"{topic} {number} {would} at offset {start}; before it was {bounds.start}.")
 
 
 @command("yes", "dry_run")
@@ -133,13 +133,13 @@ def delete_topic(topic: TopicName, at: At) -> None:
         offsets, damaged = sum(span or 0 for span in spans), [number for number, span in enumerate(spans) if span is None]
         more = f" and what is left in the damaged partitions {', '.join(map(str, damaged))}" if damaged else ""
         if not at.dry_run:
-            what = f"topic {topic} with {count(offsets)} offsets in {described.partitions} partitions{more}"
-            if not agreed(f"Delete {what} for good?", yes=at.yes):
+            description = f"topic {topic} with {count(offsets)} offsets in {described.partitions} partitions{more}"
+            if not agreed(f"Delete {description} for good?", yes=at.yes):
                 return
             hw.log.delete_topic(topic)
-    said = {"topic": topic, "partitions": described.partitions, "offsets": offsets, "damaged": damaged, "dry_run": at.dry_run}
+    answer = {"topic": topic, "partitions": described.partitions, "offsets": offsets, "damaged": damaged, "dry_run": at.dry_run}
     is_ = "would be" if at.dry_run else "is"
-    at.answered(said, f"Topic {topic} {is_} deleted: {described.partitions} partitions, {count(offsets)} offsets{more}.")
+    at.answered(answer, f"Topic {topic} {is_} deleted: {described.partitions} partitions, {count(offsets)} offsets{more}.")
 
 
 def only_partition(topic: Topic, partition: int | None, why: str) -> int:
@@ -154,12 +154,12 @@ def only_partition(topic: Topic, partition: int | None, why: str) -> int:
 # -- how they look ----------------------------------------------------------------------------------------------
 
 
-def _print_topics(found: list[Topic]) -> None:
+def _print_topics(listing: list[Topic]) -> None:
     columns = [Column("topic"), *(Column(name, True) for name in ("partitions", "segment", "period", "max record"))]
-    owned = any(topic.settings.owner for topic in found)
-    disposed = any(topic.settings.disposal != "delete" for topic in found)
+    owned = any(topic.settings.owner for topic in listing)
+    disposed = any(topic.settings.disposal != "delete" for topic in listing)
     rows = []
-    for topic in found:
+    for topic in listing:
         period = Period.of(topic.settings.period) if topic.settings.period else "-"
         sizes = (str(Size(topic.settings.segment)), period, str(Size(topic.settings.max_record)))
         more = [topic.settings.disposal] * disposed + [topic.settings.owner or "-"] * owned
@@ -167,11 +167,11 @@ def _print_topics(found: list[Topic]) -> None:
     print_table([*columns, *[Column("disposal")] * disposed, *[Column("owner")] * owned], rows)
 
 
-def _stats_row(one: PartitionContent, disposing: bool) -> tuple[str, ...]:
-    numbers = ["-" if number is None else count(number) for number in (one.start, one.end, one.segments)]
-    size, cuts = "-" if one.bytes is None else rounded_size(one.bytes), "-" if one.cuts is None else str(one.cuts)
-    files = [str(one.drained or 0), str(one.spares or 0)] if disposing else []
-    return (one.topic, str(one.partition), *numbers, size, cuts, *files, one.damage or "-")
+def _stats_row(partition: PartitionContent, disposing: bool) -> tuple[str, ...]:
+    numbers = ["-" if number is None else count(number) for number in (partition.start, partition.end, partition.segments)]
+    size, cuts = "-" if partition.bytes is None else rounded_size(partition.bytes), "-" if partition.cuts is None else str(partition.cuts)
+    files = [str(partition.drained or 0), str(partition.spares or 0)] if disposing else []
+    return (partition.topic, str(partition.partition), *numbers, size, cuts, *files, partition.damage or "-")
 
 
 def _span(log: BlockingLog, topic: str, partition: int) -> int | None:

@@ -157,16 +157,16 @@ def _document(path: Path) -> dict[str, Any]:
 def _given(changes: list[str]) -> dict[str, Any]:
     from headwater.pipeline import values
 
-    given: dict[str, Any] = {}
+    values_by_path: dict[str, Any] = {}
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not path:
             raise UsageMistake(f"{change!r} sets nothing.", hint="Write PATH=JSON, as in --set price=12.5 or --set 'name=\"Ann\"'.")
         try:
-            given[path] = values.decode_any(text)
+            values_by_path[path] = values.decode_any(text)
         except BadInput:
             raise UsageMistake(f"{text!r} is no JSON.", hint=f"Text stands in quotes: --set '{path}=\"{text}\"'.") from None
-    return given
+    return values_by_path
 
 
 @command("dry_run")

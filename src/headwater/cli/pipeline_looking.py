@@ -78,10 +78,15 @@ def _print_namespaces(name: str, shown: Status, at: At) -> None:
     """How far each namespace is read; of many those first whose copy is not finished."""
     if not shown.namespaces:
         return
-    ordered = sorted(shown.namespaces, key=lambda one: (one.phase != "copy", one.namespace))
+    ordered = sorted(shown.namespaces, key=lambda namespace: (namespace.phase != "copy", namespace.namespace))
     rows = [
-        (visible(one.namespace), one.phase, f"{one.finished} of {one.slices}" if one.slices else "-", _cursor(one.cursor))
-        for one in ordered[:_NAMESPACES]
+        (
+            visible(namespace.namespace),
+            namespace.phase,
+            f"{namespace.finished} of {namespace.slices}" if namespace.slices else "-",
+            _cursor(namespace.cursor),
+        )
+        for namespace in ordered[:_NAMESPACES]
     ]
     typer.echo("")
     print_table([Column("namespace"), Column("phase"), Column("slices", True), Column("cursor")], rows)
@@ -115,9 +120,9 @@ def _notes(name: str, shown: Status, at: At) -> None:
         if place.state == "unreachable" and place.error is not None:
             typer.echo(f"The run waits for {place.sink} since {when(place.error.at)}, and goes on by itself once that can be reached.")
     for place in shown.sinks:
-        for one in (one for one in place.columns if one.before):
-            column = f"{one.table}.{one.column}" if one.table else one.column
-            typer.echo(f"{place.sink}: column {column} was made wider for message {one.offset}: {one.before} became {one.after}")
+        for change in (change for change in place.columns if change.before):
+            column = f"{change.table}.{change.column}" if change.table else change.column
+            typer.echo(f"{place.sink}: column {column} was made wider for message {change.offset}: {change.before} became {change.after}")
     if shown.dead:
         typer.echo(f"{several(shown.dead, 'message', 'is')} put aside: {at.command(f'pipeline dead {name} list')}")
     if shown.edits:
@@ -170,29 +175,29 @@ def xlog(
                     at.note(f"There is more: {at.command(f'pipeline xlog {name} show {reached + 1}..{last}')}")
 
 
-def _print_message(name: str, one: Seen, at: At, *, whole: bool) -> None:
+def _print_message(name: str, message: Seen, at: At, *, whole: bool) -> None:
     from headwater.pipeline.operating.message_view import text_of
 
-    marks = " edited" if one.edited else ""
-    text = visible(text_of(one.data))
-    typer.echo(f"{one.offset}  {one.timestamp or '-'}  {one.mode} {one.op}  {visible(one.namespace)}{marks}  {text}")
-    if one.unreadable:
-        typer.echo(f"    unreadable: {visible(one.unreadable)}")
-    for copy in one.copies:
+    marks = " edited" if message.edited else ""
+    text = visible(text_of(message.data))
+    typer.echo(f"{message.offset}  {message.timestamp or '-'}  {message.mode} {message.op}  {visible(message.namespace)}{marks}  {text}")
+    if message.unreadable:
+        typer.echo(f"    unreadable: {visible(message.unreadable)}")
+    for copy in message.copies:
         typer.echo(f"    delivered to {copy.sink or 'every sink'} as {visible(text_of(copy.data))}")
-    for no in one.refused:
+    for no in message.refused:
         typer.echo(f"    {no.sink} stands here: {visible(no.message)}")
-    if not (whole and one.refused):
+    if not (whole and message.refused):
         return
-    for trace in dict.fromkeys(no.trace for no in one.refused if no.trace):
+    for trace in dict.fromkeys(no.trace for no in message.refused if no.trace):
         for line in trace.splitlines():
             typer.echo(f"      {visible(line)}")
-    refused = [no for no in one.refused if no.of_message]
+    refused = [no for no in message.refused if no.of_message]
     if refused:
-        given = "--doc FILE" if one.unreadable else "--set FIELD=JSON"
-        at.note(f"Correct it: {at.command(f'pipeline edit {name} {one.offset} {given} --why ...')}")
+        option = "--doc FILE" if message.unreadable else "--set FIELD=JSON"
+        at.note(f"Correct it: {at.command(f'pipeline edit {name} {message.offset} {option} --why ...')}")
     for no in refused:
-        at.note(f"Skip it:    {at.command(f'pipeline ack {name} {no.sink} {one.offset} --why ...')}")
+        at.note(f"Skip it:    {at.command(f'pipeline ack {name} {no.sink} {message.offset} --why ...')}")
 
 
 def _brief(value: object) -> str:

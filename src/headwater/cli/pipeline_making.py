@@ -132,15 +132,15 @@ def try_it(file: PipelineFile, json: Json = False) -> None:
         for line in pipeline.tree():
             typer.echo(f"  {line}")
         for check in outcome["checks"]:
-            said = check["said"].replace(f"{Path.cwd()}/", "")  # as the tree shows paths
-            typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {visible(said)}")
+            summary = check["said"].replace(f"{Path.cwd()}/", "")  # as the tree shows paths
+            typer.echo(f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {visible(summary)}")
         if outcome["message"] is not None:
             from headwater.pipeline import values
 
             text = values.encode(outcome["message"]["data"]).decode()
             typer.echo(f"first message: {visible(outcome['message']['namespace'])} {visible(text)}")
-        for one in msgspec.convert(outcome["types"], list[NamespaceTypes]):
-            typer.echo(f"types of {visible(one.namespace)} in {one.documents} documents: {visible(', '.join(map(str, one.fields)))}")
+        for entry in msgspec.convert(outcome["types"], list[NamespaceTypes]):
+            typer.echo(f"types of {visible(entry.namespace)} in {entry.documents} documents: {visible(', '.join(map(str, entry.fields)))}")
         for warning in outcome["warnings"]:
             typer.echo(f"warn {visible(warning)}")
     failed = [check for check in outcome["checks"] if not check["ok"]]

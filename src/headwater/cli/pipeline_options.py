@@ -89,9 +89,9 @@ def _log_of(at: At, name: str, *, changes: bool) -> Iterator[tuple[Log, Settings
         yield log, settings
 
 
-def no_more(verb: str, *given: object) -> None:
+def no_more(verb: str, *arguments: object) -> None:
     """Refuse arguments that a verb does not take. Errors: `UsageMistake`."""
-    for word in given:
+    for word in arguments:
         if word is not None:
             raise UsageMistake(f"{verb} takes no {str(word).strip()!r}.", hint="Leave it out, or see --help for what takes it.")
 

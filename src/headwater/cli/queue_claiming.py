@@ -28,8 +28,8 @@ def claim(
     fail_empty: FailEmpty = False,
 ) -> None:
     """Claim rows that are due, and print them with their tokens. With `--json` one object a line."""
-    with queue_at(at, queue) as one:
-        claims = one.claim(n, lease=lease, wait=wait, group=group)
+    with queue_at(at, queue) as door:
+        claims = door.claim(n, lease=lease, wait=wait, group=group)
     for claimed in claims:
         if at.json:
             print_json_line(claimed.shown())
@@ -54,8 +54,8 @@ def done(
     ] = None,
 ) -> None:
     """The rows of claims are processed: remove them. Stale tokens are exit code 4; the others are done nevertheless."""
-    with queue_at(at, queue) as one:
-        stale = one.done(*tokens) if result is None else one.done(*tokens, result=json_or_text(result))
+    with queue_at(at, queue) as door:
+        stale = door.done(*tokens) if result is None else door.done(*tokens, result=json_or_text(result))
     _told(queue, tokens, stale, at, "done")
 
 
@@ -67,19 +67,19 @@ def result(
     wait: Annotated[str, typer.Option("--wait", metavar="DURATION", help="How long to wait until the row is done.")] = "0s",
 ) -> None:
     """Print the result of a row that is done, as JSON. One that is not done yet is exit code 6."""
-    with queue_at(at, queue) as one:
-        found = one.shown_result(row, timeout=wait)
+    with queue_at(at, queue) as door:
+        answer = door.shown_result(row, timeout=wait)
     if at.json:
-        print_json({"id": row, "result": found.result, "expires": found.expires})
+        print_json({"id": row, "result": answer.result, "expires": answer.expires})
     else:
-        typer.echo(visible(json.encode(found.result).decode()))
+        typer.echo(visible(json.encode(answer.result).decode()))
 
 
 @command(example="headwater queue extend pages TOKEN --lease 60s")
 def extend(queue: QueueName, tokens: Tokens, at: At, lease: Lease = None) -> None:
     """Let the leases of claims begin anew. Stale tokens are exit code 4; the others are extended nevertheless."""
-    with queue_at(at, queue) as one:
-        stale = one.extend(*tokens, lease=lease)
+    with queue_at(at, queue) as door:
+        stale = door.extend(*tokens, lease=lease)
     _told(queue, tokens, stale, at, "extended")
 
 
@@ -93,8 +93,8 @@ def fail(
     give_up: Annotated[bool, typer.Option("--give-up", help="Never try it again: it goes to the dead list.")] = False,
 ) -> None:
     """The row of a claim could not be processed: try it again, or give it up."""
-    with queue_at(at, queue) as one:
-        one.fail(token, error, retry_after=retry_after, give_up=give_up)
+    with queue_at(at, queue) as door:
+        door.fail(token, error, retry_after=retry_after, give_up=give_up)
     _told(queue, [token], [], at, "given up" if give_up else "failed, and will be tried again")
 
 
@@ -106,8 +106,8 @@ def release(
     delay: Annotated[str | None, typer.Option("--delay", metavar="DURATION", help="Not before so long; at once unless given.")] = None,
 ) -> None:
     """Give the row of a claim back unprocessed."""
-    with queue_at(at, queue) as one:
-        one.release(token, delay=delay)
+    with queue_at(at, queue) as door:
+        door.release(token, delay=delay)
     _told(queue, [token], [], at, "released")
 
 

@@ -38,39 +38,39 @@ def dead(
         raise UsageMistake(
             "Which row?" if id is None else "One row, or --all of them?", hint=f"List them with `headwater queue dead {queue} list`."
         )
-    with queue_at(at, queue) as one:
+    with queue_at(at, queue) as door:
         if verb == "show":
             assert id is not None
-            _show(one.dead_show(id).shown(), at)
+            _show(door.dead_show(id).shown(), at)
             return
         if verb == "retry":
             count = (
-                one.dead_retry(id, dry_run=at.dry_run)
+                door.dead_retry(id, dry_run=at.dry_run)
                 if id is not None
-                else one.dead_retry_all(prefix=key, reason=reason, dry_run=at.dry_run)
+                else door.dead_retry_all(prefix=key, reason=reason, dry_run=at.dry_run)
             )
         else:
-            found = one.dead_drop(id, dry_run=True) if id is not None else one.dead_drop_all(prefix=key, reason=reason, dry_run=True)
-            if not at.dry_run and found and not agreed(f"Drop {counted(found, 'dead row')} of queue {queue}?", yes=at.yes):
+            number = door.dead_drop(id, dry_run=True) if id is not None else door.dead_drop_all(prefix=key, reason=reason, dry_run=True)
+            if not at.dry_run and number and not agreed(f"Drop {counted(number, 'dead row')} of queue {queue}?", yes=at.yes):
                 raise typer.Exit(1)
-            count = found
-            if not at.dry_run and found:
-                count = one.dead_drop(id) if id is not None else one.dead_drop_all(prefix=key, reason=reason)
+            count = number
+            if not at.dry_run and number:
+                count = door.dead_drop(id) if id is not None else door.dead_drop_all(prefix=key, reason=reason)
     done = {"retry": "put again", "drop": "dropped"}[verb]
     would = "would be" if at.dry_run else "is" if count == 1 else "are"
     at.answered({"queue": queue, "count": count, "dry_run": at.dry_run}, f"{counted(count, 'dead row')} {would} {done}.")
 
 
 def _list(queue: str, at: At, key: str, reason: Reason | None, limit: int) -> None:
-    with queue_at(at, queue) as one:
-        found = [row.shown() for row in one.dead(prefix=key, reason=reason, limit=limit)]
+    with queue_at(at, queue) as door:
+        rows = [row.shown() for row in door.dead(prefix=key, reason=reason, limit=limit)]
     if at.json:
-        for shown in found:
+        for shown in rows:
             print_json_line(shown)
-    elif found:
+    elif rows:
         columns = (Column("id", True), Column("key"), Column("reason"), Column("when"), Column("error"))
-        print_table(columns, [_row(shown) for shown in found if isinstance(shown, ShownDeadRow)])
-        at.note(f"Put one again: {at.command(f'queue dead {queue} retry {found[0].id}')}")
+        print_table(columns, [_row(shown) for shown in rows if isinstance(shown, ShownDeadRow)])
+        at.note(f"Put one again: {at.command(f'queue dead {queue} retry {rows[0].id}')}")
     else:
         at.note("No row is dead.")
 

@@ -39,10 +39,10 @@ _KEY, _DATA = 24, 20  # characters of a key and of data in a table of 80 columns
 def list_queues(at: At) -> None:
     """List the queues with their settings."""
     with at.door() as hw:
-        found = hw.queue.list()
+        queues = hw.queue.list()
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(queues)
+    elif queues:
         columns = (
             Column("queue"),
             Column("region", True),
@@ -52,8 +52,8 @@ def list_queues(at: At) -> None:
             Column("disposal"),
         )
         rows = [
-            (one.queue, str(one.region), *(str(one.settings[name]) for name in ("lease", "priority", "period", "disposal")))
-            for one in found
+            (entry.queue, str(entry.region), *(str(entry.settings[name]) for name in ("lease", "priority", "period", "disposal")))
+            for entry in queues
         ]
         print_table(columns, rows)
     else:
@@ -65,15 +65,15 @@ def show(queue: QueueName, at: At) -> None:
     """Show the settings of a queue, and the declaration of its columns."""
     checked_name(queue)
     with at.door() as hw:
-        found = hw.queue(queue).show()
+        report = hw.queue(queue).show()
     if at.json:
-        print_json(found)
+        print_json(report)
         return
-    for name, value in {"queue": found.queue, "region": found.region, "version": found.version, **found.settings}.items():
+    for name, value in {"queue": report.queue, "region": report.region, "version": report.version, **report.settings}.items():
         typer.echo(f"{name:<22}{visible(cell(value))}")
-    if found.declaration:
-        text = "\n".join(visible(line) for line in found.declaration.strip().splitlines())
-        typer.echo(f"\nDeclaration, version {found.declared}:\n{text}")
+    if report.declaration:
+        text = "\n".join(visible(line) for line in report.declaration.strip().splitlines())
+        typer.echo(f"\nDeclaration, version {report.declared}:\n{text}")
 
 
 @command(example="headwater queue get pages page:/about")
@@ -86,8 +86,8 @@ def get(
     """Show the row of a key: the one that is being processed, where there is one."""
     if by_id and not key.isdecimal():
         raise typer.BadParameter(f"{key!r} is no id of a row.")
-    with queue_at(at, queue) as one:
-        shown = (one.get_id(int(key)) if by_id else one.get(os.fsencode(key))).shown()
+    with queue_at(at, queue) as door:
+        shown = (door.get_id(int(key)) if by_id else door.get(os.fsencode(key))).shown()
     if at.json:
         print_json(shown)
         return
@@ -108,8 +108,8 @@ def rows(
 ) -> None:
     """List rows by id. With `--json` one object a line."""
     shown: list[ShownRow] = []
-    with queue_at(at, queue) as one:
-        for row in one.rows(state=state, prefix=key, limit=limit + 1):
+    with queue_at(at, queue) as door:
+        for row in door.rows(state=state, prefix=key, limit=limit + 1):
             if len(shown) < limit and at.json:
                 print_json_line(row.shown())
             shown.append(row.shown())
@@ -126,12 +126,13 @@ def rows(
 @command(name="count")
 def count_rows(queue: QueueName, at: At) -> None:
     """Count the rows of a queue by state."""
-    with queue_at(at, queue) as one:
-        found = one.count()
+    with queue_at(at, queue) as door:
+        counts = door.count()
     text = (
-        f"{count(found.due)} due, {count(found.future)} later, {count(found.held)} held back, {count(found.processing)} being processed, "
+        f"{count(counts.due)} due, {count(counts.future)} later, {count(counts.held)} held back, "
+        f"{count(counts.processing)} being processed, "
     )
-    at.answered(found, f"{text}{count(found.dead)} dead.")
+    at.answered(counts, f"{text}{count(counts.dead)} dead.")
 
 
 @command()
@@ -140,29 +141,29 @@ def stats(at: At, queue: QueueIfAny = None) -> None:
     if queue is not None:
         checked_name(queue)
     with at.door(changes=True) as hw:
-        names = [queue] if queue is not None else [one.queue for one in hw.queue.list()]
-        found = [hw.queue(name).statistics() for name in names]
+        names = [queue] if queue is not None else [entry.queue for entry in hw.queue.list()]
+        reports = [hw.queue(name).statistics() for name in names]
     if at.json:
-        print_json(found)
+        print_json(reports)
         return
-    for place, one in enumerate(found):
-        typer.echo(("\n" if place else "") + "\n".join(f"{name:<11}{text}" for name, text in _words(one) if text))
-    for one in found:
-        if one.rows.dead:
-            at.note(f"See the dead rows of {one.queue}: {at.command(f'queue dead {one.queue} list')}")
+    for place, report in enumerate(reports):
+        typer.echo(("\n" if place else "") + "\n".join(f"{name:<11}{text}" for name, text in _words(report) if text))
+    for report in reports:
+        if report.rows.dead:
+            at.note(f"See the dead rows of {report.queue}: {at.command(f'queue dead {report.queue} list')}")
 
 
 @command(example="headwater queue history pages page:/about")
 def history(queue: QueueName, key: Key, at: At) -> None:
     """Show what the log still holds of a key, the oldest first. With `--json` one object a line."""
-    with queue_at(at, queue) as one:
-        found = one.history(os.fsencode(key))
+    with queue_at(at, queue) as door:
+        changes = door.history(os.fsencode(key))
     if at.json:
-        for change in found:
+        for change in changes:
             print_json_line(change)
-    elif found:
+    elif changes:
         columns = (Column("sequence", True), Column("date"), Column("change"), Column("row", True), Column("detail"))
-        print_table(columns, [(str(c.sequence), f"{c.date[:10]} {c.date[11:23]}", c.change, str(c.id), c.detail) for c in found])
+        print_table(columns, [(str(c.sequence), f"{c.date[:10]} {c.date[11:23]}", c.change, str(c.id), c.detail) for c in changes])
     else:
         at.note("The log holds nothing of this key.")
 
@@ -170,14 +171,14 @@ def history(queue: QueueName, key: Key, at: At) -> None:
 @command()
 def schedules(queue: QueueName, at: At) -> None:
     """List the rows that come again, by key: their schedules, and when they run next. With `--json` one object a line."""
-    with queue_at(at, queue) as one:
-        found = one.schedules()
+    with queue_at(at, queue) as door:
+        entries = door.schedules()
     if at.json:
-        for row in found:
+        for row in entries:
             print_json_line(row)
-    elif found:
+    elif entries:
         columns = (Column("key"), Column("schedule"), Column("zone"), Column("next run"))
-        print_table(columns, [(short(visible(cell(row.key)), _KEY), row.schedule, row.zone or "", when(row.next_run)) for row in found])
+        print_table(columns, [(short(visible(cell(row.key)), _KEY), row.schedule, row.zone or "", when(row.next_run)) for row in entries])
     else:
         at.note("No row comes again.")
 
@@ -193,9 +194,9 @@ def listen(
     With `--json` one object a line.
     """
     seen = 0
-    with queue_at(at, queue) as one:
-        one.count()  # an unknown queue is told before anything is printed
-        for event in one.listen():
+    with queue_at(at, queue) as door:
+        door.count()  # an unknown queue is told before anything is printed
+        for event in door.listen():
             if at.json:
                 print_json_line(event)
             elif event.kind == "due":
@@ -210,15 +211,15 @@ def listen(
                 return
 
 
-def _counts(found: EventCounts) -> str:
-    rows, rates = found.rows, found.rates
-    said = [f"{count(rows.due)} due, {count(rows.future)} later, {count(rows.held)} held back, {count(rows.processing)} being processed"]
-    said.append(f"{count(rows.dead)} dead" if rows.dead else "")
-    said.append("paused" if found.paused else "")
+def _counts(event: EventCounts) -> str:
+    rows, rates = event.rows, event.rates
+    parts = [f"{count(rows.due)} due, {count(rows.future)} later, {count(rows.held)} held back, {count(rows.processing)} being processed"]
+    parts.append(f"{count(rows.dead)} dead" if rows.dead else "")
+    parts.append("paused" if event.paused else "")
     each = [f"{rate:g} {name}" for name, rate in (("put", rates.puts), ("done", rates.done), ("failed", rates.failed)) if rate]
-    said.append(f"a second: {', '.join(each)}" if each else "")
-    said.append(f"oldest due for {found.due_lag_seconds:.1f} s" if found.due_lag_seconds >= 1 else "")
-    return "; ".join(word for word in said if word)
+    parts.append(f"a second: {', '.join(each)}" if each else "")
+    parts.append(f"oldest due for {event.due_lag_seconds:.1f} s" if event.due_lag_seconds >= 1 else "")
+    return "; ".join(word for word in parts if word)
 
 
 def _row(shown: ShownRow) -> tuple[str, ...]:
@@ -226,23 +227,27 @@ def _row(shown: ShownRow) -> tuple[str, ...]:
     return (str(shown.id), key, shown.status, str(shown.priority), when(shown.process_date), data)
 
 
-def _words(one: ShownStatistics) -> Iterable[tuple[str, str]]:
-    yield "queue", one.queue + (", paused" if one.paused else "")
-    rows = one.rows
+def _words(report: ShownStatistics) -> Iterable[tuple[str, str]]:
+    yield "queue", report.queue + (", paused" if report.paused else "")
+    rows = report.rows
     yield (
         "rows",
         f"{count(rows.due)} due, {count(rows.future)} later, {count(rows.held)} held back, {count(rows.processing)} being processed",
     )
     yield "dead", counted(rows.dead, "row") if rows.dead else ""
-    yield "oldest due", one.oldest_due or ""
-    yield "waiting", counted(one.waiting_claims, "claim") if one.waiting_claims else ""
-    yield "put", f"{count(one.puts)}, {count(one.merges)} of them merged" + (f", {count(one.ignored)} ignored" if one.ignored else "")
-    yield "claimed", f"{count(one.claims)}; {count(one.done)} done, {count(one.failed)} failed, {count(one.released)} released"
+    yield "oldest due", report.oldest_due or ""
+    yield "waiting", counted(report.waiting_claims, "claim") if report.waiting_claims else ""
+    yield (
+        "put",
+        f"{count(report.puts)}, {count(report.merges)} of them merged" + (f", {count(report.ignored)} ignored" if report.ignored else ""),
+    )
+    yield "claimed", f"{count(report.claims)}; {count(report.done)} done, {count(report.failed)} failed, {count(report.released)} released"
     yield (
         "ended",
-        f"{count(one.timed_out)} leases, {count(one.expired)} rows expired, {count(one.cancelled)} cancelled, {count(one.died)} died",
+        f"{count(report.timed_out)} leases, {count(report.expired)} rows expired, {count(report.cancelled)} cancelled, "
+        f"{count(report.died)} died",
     )
-    yield "results", f"{count(one.results)}, {rounded_size(one.result_bytes)}" if one.results else ""
-    yield "done keys", count(one.done_keys) if one.done_keys else ""
-    yield "kept answers", count(one.answers) if one.answers else ""
-    yield "log", f"region queue/{one.region}, {counted(one.log_records, 'record')}, {rounded_size(one.log_bytes)}"
+    yield "results", f"{count(report.results)}, {rounded_size(report.result_bytes)}" if report.results else ""
+    yield "done keys", count(report.done_keys) if report.done_keys else ""
+    yield "kept answers", count(report.answers) if report.answers else ""
+    yield "log", f"region queue/{report.region}, {counted(report.log_records, 'record')}, {rounded_size(report.log_bytes)}"

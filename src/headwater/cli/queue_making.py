@@ -37,18 +37,18 @@ def create(
     ] = None,
 ) -> None:
     """Create a queue, or change the settings of one that is there: those that are given; the others stay."""
-    given: dict[str, Any] = {} if lease is None else {"lease": lease}
+    changes: dict[str, Any] = {} if lease is None else {"lease": lease}
     for word in settings or ():
         name, equals, value = word.partition("=")
         if not equals:
             raise UsageMistake(f"--set {word} has no value.", hint="Write it such as --set max_timeouts=5.")
-        given[name.strip()] = value.strip()
+        changes[name.strip()] = value.strip()
     checked_name(queue)
     declared = None if declaration is None else _text(declaration)
     with at.door(changes=True, creates=not at.dry_run) as hw:
-        made = hw.queue.create_from(queue, given, declaration=declared, dry_run=at.dry_run)
+        made = hw.queue.create_from(queue, changes, declaration=declared, dry_run=at.dry_run)
     would = "would be " if at.dry_run else ""
-    what = f"{would}created" if made.created else f"there{', and would be changed' if at.dry_run and given else ''}"
+    what = f"{would}created" if made.created else f"there{', and would be changed' if at.dry_run and changes else ''}"
     kept = made.settings
     at.answered(
         made,
@@ -115,8 +115,8 @@ def put(
             raise UsageMistake("Rows of standard input have fields of their own.", hint='Write such as {"key": "k", "priority": 10}.')
         _put_lines(queue, at)
         return
-    with queue_at(at, queue) as one:
-        put = one.put(os.fsencode(key), json_or_text(content), idempotency_key=idempotency_key, **options)
+    with queue_at(at, queue) as door:
+        put = door.put(os.fsencode(key), json_or_text(content), idempotency_key=idempotency_key, **options)
     if at.json:
         from headwater.queue.json_form import show_date
 
@@ -131,24 +131,24 @@ def put(
 @command(example="headwater queue cancel pages page:/about")
 def cancel(queue: QueueName, key: Key, at: At) -> None:
     """Remove the waiting row of a key. One that is being processed is a conflict, exit code 4."""
-    with queue_at(at, queue) as one:
-        row = one.cancel(os.fsencode(key))
+    with queue_at(at, queue) as door:
+        row = door.cancel(os.fsencode(key))
     at.answered(row.shown(), f"Row {row.id} is cancelled.")
 
 
 @command(name="run-now", example="headwater queue run-now pages sitemap")
 def run_now(queue: QueueName, key: Key, at: At) -> None:
     """Let the waiting row of a key be due now, whatever its date. Its schedule stays. One that is being processed is exit code 4."""
-    with queue_at(at, queue) as one:
-        row = one.run_now(os.fsencode(key))
+    with queue_at(at, queue) as door:
+        row = door.run_now(os.fsencode(key))
     at.answered(row.shown(), f"Row {row.id} is due.")
 
 
 @command()
 def pause(queue: QueueName, at: At) -> None:
     """Give out no rows until `resume`. Puts, and what becomes of claimed rows, go on."""
-    with queue_at(at, queue) as one:
-        one.pause()
+    with queue_at(at, queue) as door:
+        door.pause()
     at.answered({"queue": queue, "paused": True}, f"Queue {queue} is paused.")
     at.note(f"To go on: {at.command(f'queue resume {queue}')}")
 
@@ -156,8 +156,8 @@ def pause(queue: QueueName, at: At) -> None:
 @command()
 def resume(queue: QueueName, at: At) -> None:
     """Give out rows again."""
-    with queue_at(at, queue) as one:
-        one.resume()
+    with queue_at(at, queue) as door:
+        door.resume()
     at.answered({"queue": queue, "paused": False}, f"Queue {queue} goes on.")
 
 
@@ -166,12 +166,12 @@ def delete(queue: QueueName, at: At) -> None:
     """Delete a queue with all of its rows, for good."""
     checked_name(queue)
     with at.door(changes=True) as hw:
-        found = hw.queue.delete(queue, dry_run=True)
+        outcome = hw.queue.delete(queue, dry_run=True)
         if not at.dry_run:
-            if not agreed(f"Delete queue {queue} with {counted(found.rows, 'row')}?", yes=at.yes):
+            if not agreed(f"Delete queue {queue} with {counted(outcome.rows, 'row')}?", yes=at.yes):
                 raise typer.Exit(1)
-            found = hw.queue.delete(queue)
-    at.answered(found, f"Queue {queue} {'would be' if at.dry_run else 'is'} gone, with {counted(found.rows, 'row')}.")
+            outcome = hw.queue.delete(queue)
+    at.answered(outcome, f"Queue {queue} {'would be' if at.dry_run else 'is'} gone, with {counted(outcome.rows, 'row')}.")
 
 
 def _put_lines(queue: str, at: At) -> None:
@@ -179,17 +179,17 @@ def _put_lines(queue: str, at: At) -> None:
 
     outcomes: dict[str, int] = {}
     try:
-        with queue_at(at, queue) as one:
+        with queue_at(at, queue) as door:
             for batch in _batches():
-                for put in one.put_many(batch):
+                for put in door.put_many(batch):
                     outcomes[put.outcome] = outcomes.get(put.outcome, 0) + 1
                     if at.json:
                         print_json_line({"id": put.id, "outcome": put.outcome, "process_date": show_date(put.process_date)})
                 sys.stdout.flush()
     finally:  # what is durable is told, also after an error
         if outcomes and not at.json:
-            said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-            typer.echo(f"{counted(sum(outcomes.values()), 'row')}: {said}.")
+            summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+            typer.echo(f"{counted(sum(outcomes.values()), 'row')}: {summary}.")
     if not outcomes:
         at.note("Nothing was put: there was no row.")
 

@@ -54,8 +54,8 @@ def create(
     """Create a region. One that is there stays as it is, unless other settings are given."""
     topics = region_named(region)
     with at.door(changes=True, creates=True) as hw:
-        given = RegionSettings(segment=segment, period=period, max_record=max_record, disposal=disposal, replication=replication)
-        made = hw.wal(topics.namespace).create(topics.region, given)
+        settings = RegionSettings(segment=segment, period=period, max_record=max_record, disposal=disposal, replication=replication)
+        made = hw.wal(topics.namespace).create(topics.region, settings)
     at.answered(made, f"Region {topics} is there: {_described(made.settings)}.")
 
 
@@ -83,9 +83,9 @@ def write(
     written, last = 0, 0
     batches = iter([list(map(os.fsencode, payloads))]) if payloads else _batches(form)
     try:
-        with region_at(at, region, changes=True) as one:
+        with region_at(at, region, changes=True) as door:
             for batch in batches:
-                last = one.write(table, batch, timeout=seconds)
+                last = door.write(table, batch, timeout=seconds)
                 written += len(batch)
                 if at.json:
                     print_json_line({"table": table, "sequence": last, "written": len(batch)})
@@ -105,8 +105,8 @@ def mark(
     at: At,
 ) -> None:
     """Forget the payloads of a table up to a sequence, with it: they are flushed."""
-    with region_at(at, region, changes=not at.dry_run) as one:
-        done = one.mark_delete_up_to(table, sequence, dry_run=at.dry_run)
+    with region_at(at, region, changes=not at.dry_run) as door:
+        done = door.mark_delete_up_to(table, sequence, dry_run=at.dry_run)
     beyond = f" It ends there: {sequence} was never written." if done.clamped else ""
     at.answered(done, f"Table {table} {_would(at, 'is', 'would be')} flushed up to {done.sequence}.{beyond}")
 
@@ -114,22 +114,22 @@ def mark(
 @command("yes", "dry_run", example="headwater wal drop wal/7 12")
 def drop(region: RegionName, table: TableNumber, at: At) -> None:
     """Forget a table and all of its payloads, for good."""
-    with region_at(at, region, changes=not at.dry_run) as one:
-        found = one.drop_table(table, dry_run=True)
-        unflushed = f"{counted(found.live, 'payload')} that {'is' if found.live == 1 else 'are'} not flushed"
+    with region_at(at, region, changes=not at.dry_run) as door:
+        outcome = door.drop_table(table, dry_run=True)
+        unflushed = f"{counted(outcome.live, 'payload')} that {'is' if outcome.live == 1 else 'are'} not flushed"
         question = f"Drop table {table} of region {region_named(region)}, with {unflushed}?"
         if not at.dry_run:
             if not agreed(question, yes=at.yes):
                 raise typer.Exit(1)
-            found = one.drop_table(table)
-    at.answered(found, f"Table {table} {_would(at, 'is', 'would be')} gone, with {counted(found.live, 'live payload')}.")
+            outcome = door.drop_table(table)
+    at.answered(outcome, f"Table {table} {_would(at, 'is', 'would be')} gone, with {counted(outcome.live, 'live payload')}.")
 
 
 @command("dry_run", example="headwater wal move wal/7 12")
 def move(region: RegionName, table: TableNumber, at: At) -> None:
     """Copy the live payloads of a table to the end of the log, so that it no longer pins what lies before."""
-    with region_at(at, region, changes=not at.dry_run) as one:
-        done = one.move(table, dry_run=at.dry_run)
+    with region_at(at, region, changes=not at.dry_run) as door:
+        done = door.move(table, dry_run=at.dry_run)
     at.answered(done, f"{counted(done.entries, 'payload')} of table {table} {_would(at, 'moved', 'would move')} to the end of the log.")
     at.note(f"To give the space back: {at.command(f'wal clean {region_named(region)}')}")
 
@@ -137,8 +137,8 @@ def move(region: RegionName, table: TableNumber, at: At) -> None:
 @command("dry_run")
 def clean(region: RegionName, at: At) -> None:
     """Store the state of a region, and remove what no table needs from the beginning of its log."""
-    with region_at(at, region, changes=not at.dry_run) as one:
-        done = one.clean(dry_run=at.dry_run)
+    with region_at(at, region, changes=not at.dry_run) as door:
+        done = door.clean(dry_run=at.dry_run)
     moved = f" Moved, because they pinned too much: {', '.join(map(str, done.moved))}." if done.moved else ""
     at.answered(
         done,
@@ -156,22 +156,22 @@ def recover(
     ] = False,
 ) -> None:
     """Recover the state of a region, and store it anew. Says what it was recovered from."""
-    with region_at(at, region, changes=not at.dry_run) as one:
-        found = one.recover(accept_loss=accept_loss, dry_run=True)
+    with region_at(at, region, changes=not at.dry_run) as door:
+        outcome = door.recover(accept_loss=accept_loss, dry_run=True)
         if not at.dry_run:
-            left = f"{counted(found.live, 'payload')} of {counted(found.tables, 'table')}"
+            left = f"{counted(outcome.live, 'payload')} of {counted(outcome.tables, 'table')}"
             question = f"Go on with what is left of region {region_named(region)}: {left}?"
-            if found.lost and not agreed(question, yes=at.yes):
+            if outcome.lost and not agreed(question, yes=at.yes):
                 raise typer.Exit(1)
-            found = one.recover(accept_loss=accept_loss)
+            outcome = door.recover(accept_loss=accept_loss)
     if at.json:
-        print_json(found)
+        print_json(outcome)
         return
-    held = f"{counted(found.tables, 'table')}, {counted(found.live, 'live payload')}"
-    typer.echo(f"Region {region_named(region)}: {held}, up to offset {found.watermark}.")
-    lost = " Something of it is lost." if found.lost else ""
-    typer.echo(f"Read beside the snapshot: {counted(found.records, 'record')}.{lost}")
-    for problem in found.problems:
+    held = f"{counted(outcome.tables, 'table')}, {counted(outcome.live, 'live payload')}"
+    typer.echo(f"Region {region_named(region)}: {held}, up to offset {outcome.watermark}.")
+    lost = " Something of it is lost." if outcome.lost else ""
+    typer.echo(f"Read beside the snapshot: {counted(outcome.records, 'record')}.{lost}")
+    for problem in outcome.problems:
         typer.echo(f"A snapshot was not used: {problem}.")
 
 
@@ -181,12 +181,12 @@ def delete(region: RegionName, at: At) -> None:
     topics = region_named(region)
     with at.door(changes=not at.dry_run) as hw:
         namespace = hw.wal(topics.namespace)
-        found = namespace.delete(topics.region, dry_run=True)
+        outcome = namespace.delete(topics.region, dry_run=True)
         if not at.dry_run:
-            if not agreed(f"Delete region {topics} with everything in it, {counted(found.offsets, 'record')}?", yes=at.yes):
+            if not agreed(f"Delete region {topics} with everything in it, {counted(outcome.offsets, 'record')}?", yes=at.yes):
                 raise typer.Exit(1)
-            found = namespace.delete(topics.region)
-    at.answered(found, f"Region {topics} {_would(at, 'is', 'would be')} gone, with {counted(found.offsets, 'record')}.")
+            outcome = namespace.delete(topics.region)
+    at.answered(outcome, f"Region {topics} {_would(at, 'is', 'would be')} gone, with {counted(outcome.offsets, 'record')}.")
 
 
 def _batches(form: Literal["lines", "raw"]) -> Iterator[list[bytes]]:

@@ -38,20 +38,26 @@ def regions(
     if namespace is not None:
         region_topics(namespace, 0)
     with at.door() as hw:
-        found = hw.wal.regions() if namespace is None else hw.wal.regions_of(namespace)
+        summaries = hw.wal.regions() if namespace is None else hw.wal.regions_of(namespace)
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(summaries)
+    elif summaries:
         columns = (Column("region"), Column("start", True), Column("end", True), Column("segment", True), Column("max record", True))
         print_table(
             columns,
             [
-                (f"{one.namespace}/{one.region}", str(one.start), str(one.end), one.settings["segment"], one.settings["max_record"])
-                for one in found
-                if not one.problem
+                (
+                    f"{summary.namespace}/{summary.region}",
+                    str(summary.start),
+                    str(summary.end),
+                    summary.settings["segment"],
+                    summary.settings["max_record"],
+                )
+                for summary in summaries
+                if not summary.problem
             ],
         )
-        _print_problems(found)
+        _print_problems(summaries)
     else:
         typer.echo(f"There are no regions. `{at.command('wal create REGION')}` makes one.", err=True)
 
@@ -59,15 +65,15 @@ def regions(
 @command()
 def tables(region: RegionName, at: At) -> None:
     """List the tables of a region: what was written, what is flushed, and what each still needs of the log."""
-    with region_at(at, region) as one:
-        found = one.tables()
+    with region_at(at, region) as door:
+        entries = door.tables()
     if at.json:
-        print_json(found)
-    elif found:
+        print_json(entries)
+    elif entries:
         columns = (Column("table", True), Column("last", True), Column("flushed", True), Column("live", True), Column("needs from", True))
         print_table(
             columns,
-            [(str(t.table), str(t.last), str(t.flushed), count(t.live), "-" if t.offset is None else str(t.offset)) for t in found],
+            [(str(t.table), str(t.last), str(t.flushed), count(t.live), "-" if t.offset is None else str(t.offset)) for t in entries],
         )
     else:
         typer.echo(f"Region {region_named(region)} has no tables.", err=True)
@@ -92,9 +98,9 @@ def read(
 ) -> None:
     """Print the live payloads of a table. With `--json` one object a line."""
     first, last = read_range(sequences, "sequences") if sequences is not None else (None, None)
-    with region_at(at, region) as one:
-        one.tables()  # an unknown region is told before anything is printed
-        stream = one.read(table, "min" if first is None else Included(first), "max" if last is None else Included(last))
+    with region_at(at, region) as door:
+        door.tables()  # an unknown region is told before anything is printed
+        stream = door.read(table, "min" if first is None else Included(first), "max" if last is None else Included(last))
         shown = _print_entries(at, stream, decode, limit)
     if fail_empty and not shown:
         raise typer.Exit(_NOTHING_FOUND)
@@ -112,9 +118,9 @@ def scan(
     """Print the live payloads of all tables in the order of the log. With `--json` one object a line."""
     if tables is not None and not all(word.strip().isdecimal() for word in tables.split(",")):
         raise BadInput(f"{tables!r} are no numbers of tables.", hint="Write them such as --tables 1,5,12.")
-    with region_at(at, region) as one:
+    with region_at(at, region) as door:
         wanted = None if tables is None else [int(word) for word in tables.split(",")]
-        shown = _print_entries(at, one.scan(tables=wanted), decode, limit)
+        shown = _print_entries(at, door.scan(tables=wanted), decode, limit)
     if fail_empty and not shown:
         raise typer.Exit(_NOTHING_FOUND)
 
@@ -125,33 +131,33 @@ def stats(at: At, region: RegionIfAny = None) -> None:
     if region is not None:
         region_named(region)
     with at.door() as hw:
-        found = _statistics(hw, region)
+        reports = _statistics(hw, region)
     if at.json:
-        print_json(found)
+        print_json(reports)
         return
-    for place, one in enumerate(found):
-        typer.echo(("\n" if place else "") + "\n".join(f"{name:<11}{text}" for name, text in _words(one) if text))
+    for place, report in enumerate(reports):
+        typer.echo(("\n" if place else "") + "\n".join(f"{name:<11}{text}" for name, text in _words(report) if text))
 
 
 @command()
 def why(region: RegionName, at: At) -> None:
     """Say which table pins the log of a region, since when, how much of it, and what to do."""
-    with region_at(at, region) as one:
-        found = one.why()
+    with region_at(at, region) as door:
+        report = door.why()
     if at.json:
-        print_json(found)
+        print_json(report)
         return
     name = region_named(region)
-    if found.table is None:
+    if report.table is None:
         typer.echo(f"Nothing pins region {name}: everything is flushed.")
         return
-    typer.echo(f"Table {found.table} pins region {name} since {found.since}.")
-    typer.echo(f"{counted(found.entries, 'record')} of {rounded_size(found.bytes)} could go without it.\n")
+    typer.echo(f"Table {report.table} pins region {name} since {report.since}.")
+    typer.echo(f"{counted(report.entries, 'record')} of {rounded_size(report.bytes)} could go without it.\n")
     columns = (Column("table", True), Column("needs from", True), Column("since"), Column("first", True), Column("live", True))
-    rows = [(str(one.table), str(one.offset), one.since or "-", str(one.sequence), count(one.live)) for one in found.tables]
+    rows = [(str(table.table), str(table.offset), table.since or "-", str(table.sequence), count(table.live)) for table in report.tables]
     print_table(columns, rows)
     typer.echo("")
-    for advice in found.advice:
+    for advice in report.advice:
         head, _, words = advice.partition("`headwater ")
         typer.echo(f"{head.rstrip(' :')}:\n  {at.command(words.rstrip('`.'))}")
 
@@ -159,13 +165,13 @@ def why(region: RegionName, at: At) -> None:
 @command()
 def verify(region: RegionName, at: At) -> None:
     """Compare the stored state of a region with the one that its log tells. A difference is exit code 8."""
-    with region_at(at, region) as one:
-        found = one.verify()
-    text = f"Region {region_named(region)} is as its log tells: {counted(found.tables, 'table')}, "
+    with region_at(at, region) as door:
+        report = door.verify()
+    text = f"Region {region_named(region)} is as its log tells: {counted(report.tables, 'table')}, "
     at.answered(
-        found,
-        f"{text}{counted(found.live, 'live payload')}, compared with {_compared(found.compared)}, {counted(found.records, 'record')}."
-        + "".join(f"\nA snapshot was not used: {problem}." for problem in found.problems),
+        report,
+        f"{text}{counted(report.live, 'live payload')}, compared with {_compared(report.compared)}, {counted(report.records, 'record')}."
+        + "".join(f"\nA snapshot was not used: {problem}." for problem in report.problems),
     )
 
 
@@ -173,27 +179,30 @@ def _statistics(hw: Blocking, region: str | None) -> list[RegionStatistics]:
     if region is not None:
         named = region_named(region)
         return [hw.wal(named.namespace)[named.region].statistics()]
-    found = hw.wal.regions()
-    _print_problems(found)
-    return [hw.wal(one.namespace)[one.region].statistics() for one in found if not one.problem]
+    summaries = hw.wal.regions()
+    _print_problems(summaries)
+    return [hw.wal(summary.namespace)[summary.region].statistics() for summary in summaries if not summary.problem]
 
 
-def _print_problems(found: Iterable[RegionSummary]) -> None:
-    for one in found:
-        if one.problem:
-            typer.echo(f"Region {one.namespace}/{one.region} cannot be shown: {one.problem}", err=True)
+def _print_problems(summaries: Iterable[RegionSummary]) -> None:
+    for summary in summaries:
+        if summary.problem:
+            typer.echo(f"Region {summary.namespace}/{summary.region} cannot be shown: {summary.problem}", err=True)
 
 
-def _words(one: RegionStatistics) -> Iterable[tuple[str, str]]:
-    yield "region", f"{one.namespace}/{one.region}"
-    yield "log", f"offsets {one.start} to {one.end}" + ("" if one.bytes is None else f", {rounded_size(one.bytes)}")
-    yield "tables", count(one.tables)
-    yield "live", f"{counted(one.live_entries, 'payload')}, about {rounded_size(one.live_bytes)}"
-    yield "pinned", f"{counted(one.pinned_entries, 'record')}, about {rounded_size(one.pinned_bytes)}" if one.pinned_entries else ""
-    yield "needed", f"from offset {one.safe} on"
-    yield "snapshots", ", ".join(f"at {stored.watermark}" for stored in one.snapshots) or "none"
-    yield "owner", one.owner or "nobody, as far as is known here"
-    for problem in one.problems:
+def _words(report: RegionStatistics) -> Iterable[tuple[str, str]]:
+    yield "region", f"{report.namespace}/{report.region}"
+    yield "log", f"offsets {report.start} to {report.end}" + ("" if report.bytes is None else f", {rounded_size(report.bytes)}")
+    yield "tables", count(report.tables)
+    yield "live", f"{counted(report.live_entries, 'payload')}, about {rounded_size(report.live_bytes)}"
+    yield (
+        "pinned",
+        f"{counted(report.pinned_entries, 'record')}, about {rounded_size(report.pinned_bytes)}" if report.pinned_entries else "",
+    )
+    yield "needed", f"from offset {report.safe} on"
+    yield "snapshots", ", ".join(f"at {stored.watermark}" for stored in report.snapshots) or "none"
+    yield "owner", report.owner or "nobody, as far as is known here"
+    for problem in report.problems:
         yield "problem", problem
 
 

@@ -263,8 +263,8 @@ class _Loop:
         return os.getpid() != self._process
 
     async def _ended(self) -> None:
-        while others := self._running - {asyncio.current_task()}:
-            await asyncio.wait(others)
+        while tasks := self._running - {asyncio.current_task()}:
+            await asyncio.wait(tasks)
 
     async def close_streams(self) -> None:
         """Close the generators that nobody waits for: a loop that ends closes all of them at once, those inside of others, too, and prints

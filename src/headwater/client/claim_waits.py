@@ -32,7 +32,7 @@ class ClaimWaits:
             elif not answer.done():
                 answer.set_result(claim.result())
             elif claim.result().claims:
-                release([one.token for one in claim.result().claims])
+                release([row.token for row in claim.result().claims])
 
         def left(answer: asyncio.Future[Claimed]) -> None:
             if answer.cancelled():

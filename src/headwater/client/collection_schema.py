@@ -25,8 +25,8 @@ class CollectionSchema:
 
     async def get(self) -> Any:
         """The schema. Errors: `DocumentNotFound` where the collection has none."""
-        found = await self._backend.ask(ask.SCHEMA_GET, requests.SchemaRequest(path=self._path))
-        return msgspec.json.decode(bytes(found.schema))
+        answer = await self._backend.ask(ask.SCHEMA_GET, requests.SchemaRequest(path=self._path))
+        return msgspec.json.decode(bytes(answer.schema))
 
     async def delete(self, *, dry_run: bool = False) -> None:
         """Take the schema away. Errors: `DocumentNotFound` where the collection has none."""

@@ -32,21 +32,21 @@ class DocumentCare:
     async def status(self, request: follow_requests.ListDocumentPartitions) -> care_answers.DocumentsStatus:
         documents = await self._opened()
         count = await asyncio.to_thread(lambda: documents.partitions)
-        found = await asyncio.gather(*(_standing(documents, number) for number in range(count)))
-        owners = await asyncio.to_thread(lambda: [self._owner(one.partition) for one in found])
+        standings = await asyncio.gather(*(_standing(documents, number) for number in range(count)))
+        owners = await asyncio.to_thread(lambda: [self._owner(standing.partition) for standing in standings])
         shown = [
             care_answers.DocumentPartitionStatus(
-                partition=one.partition,
-                state=one.state,
-                end=one.end,
-                applied=one.applied,
-                lag=max(0, one.end - one.applied),
-                waiting=one.queued + one.stashed,
+                partition=standing.partition,
+                state=standing.state,
+                end=standing.end,
+                applied=standing.applied,
+                lag=max(0, standing.end - standing.applied),
+                waiting=standing.queued + standing.stashed,
                 owner="" if owner is None else str(owner),
                 address="" if owner is None else owner.address,
-                error=one.error,
+                error=standing.error,
             )
-            for one, owner in zip(found, owners, strict=True)
+            for standing, owner in zip(standings, owners, strict=True)
         ]
         return care_answers.DocumentsStatus(topic=TOPIC, created=documents.topic is not None, store=self._store_engine, partitions=shown)
 
@@ -68,7 +68,7 @@ class DocumentCare:
                 deleted=head is not None and head.deleted,
                 applied=documents.applied(number),
                 end=documents.end(number),
-                transactions=[shown_transaction(one) for one in transactions_of(documents, path.uri, limit=request.limit)],
+                transactions=[shown_transaction(transaction) for transaction in transactions_of(documents, path.uri, limit=request.limit)],
             )
 
         return await asyncio.to_thread(look)
@@ -81,19 +81,19 @@ class DocumentCare:
             return care_answers.VerifiedDocuments(partitions=0, records=0, documents=0, rows=0, index_rows=0)
         stopped = threading.Event()
         try:
-            found = await asyncio.to_thread(
+            verifications = await asyncio.to_thread(
                 verify_documents, documents.log, documents.stores, topic, bases=self._bases(documents, topic), stopped=stopped.is_set
             )
         finally:
             stopped.set()  # a caller that gives up ends the thread, too
-        for one in found:
-            one.check()
+        for verification in verifications:
+            verification.check()
         return care_answers.VerifiedDocuments(
-            partitions=len(found),
-            records=sum(one.applied for one in found),
-            documents=sum(one.documents for one in found),
-            rows=sum(one.rows for one in found),
-            index_rows=sum(one.index_rows for one in found),
+            partitions=len(verifications),
+            records=sum(partition.applied for partition in verifications),
+            documents=sum(partition.documents for partition in verifications),
+            rows=sum(partition.rows for partition in verifications),
+            index_rows=sum(partition.index_rows for partition in verifications),
         )
 
     @staticmethod

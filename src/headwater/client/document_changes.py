@@ -70,8 +70,8 @@ class DocumentChanges:
     async def feed_lines(self, request: follow_requests.PollContent) -> bytes:
         """Changes behind a position, one a line. Waits for one as long as the request says."""
         if request.filter is not None or request.snapped:
-            asked = "live query" if request.filter is not None else "snapshot"
-            raise BadInput(f"A poll gives changes as they are, and no {asked}.", hint="Ask with Accept: text/event-stream.")
+            mode = "live query" if request.filter is not None else "snapshot"
+            raise BadInput(f"A poll gives changes as they are, and no {mode}.", hint="Ask with Accept: text/event-stream.")
         if request.position is None:
             hint = (
                 "Add ?after=POSITION, of an event that was followed."
@@ -130,8 +130,8 @@ class DocumentChanges:
 
     async def history(self, request: follow_requests.ReadHistory) -> answers.ContentHistory:
         past, path = await self._history_of(request.resource), request.resource
-        found = await asyncio.to_thread(lambda: past.changes(path, after=request.after or 0, limit=request.limit, reverse=request.reverse))
-        return answers.ContentHistory([_shown(event) for event in found.events], None if found.next is None else str(found.next))
+        page = await asyncio.to_thread(lambda: past.changes(path, after=request.after or 0, limit=request.limit, reverse=request.reverse))
+        return answers.ContentHistory([_shown(event) for event in page.events], None if page.next is None else str(page.next))
 
     async def restore(self, request: follow_requests.RestoreContent) -> Reply[answers.HyperStorageTransactionCreated]:
         past, path = await self._history_of(request.resource), request.resource
@@ -154,8 +154,8 @@ class DocumentChanges:
             head, _ = await documents.read(ResourcePath(path.uri))
             if head is None:
                 raise not_found(path)
-            found = await asyncio.to_thread(changed_since, feeds.history_of(path.uri), path, request.since)
-            return answered(request, path, json.encode(found), tag=found.revision, revision=found.revision)
+            changes = await asyncio.to_thread(changed_since, feeds.history_of(path.uri), path, request.since)
+            return answered(request, path, json.encode(changes), tag=changes.revision, revision=changes.revision)
         past = await self._history_of(path)
 
         def look() -> PastState:
@@ -189,16 +189,18 @@ class DocumentChanges:
                 return pending_transactions(documents, limit=request.limit)
             return latest_transactions(documents, limit=request.limit)
 
-        found = await asyncio.to_thread(find)
-        return TransactionListing([shown_transaction(one) for one in found if request.state is None or request.pending != one.applied])
+        statuses = await asyncio.to_thread(find)
+        return TransactionListing(
+            [shown_transaction(status) for status in statuses if request.state is None or request.pending != status.applied]
+        )
 
     async def transaction(self, request: follow_requests.FindTransaction) -> HyperStorageTransaction:
         documents = await self._opened()
-        found = await asyncio.to_thread(transaction_status, documents, request.transaction)
-        if found.state == "accepted" and request.waits():
-            await self.wait_applied(found.partition, found.offset, request.waits())
-            found = await asyncio.to_thread(transaction_status, documents, request.transaction)
-        return shown_transaction(found)
+        status = await asyncio.to_thread(transaction_status, documents, request.transaction)
+        if status.state == "accepted" and request.waits():
+            await self.wait_applied(status.partition, status.offset, request.waits())
+            status = await asyncio.to_thread(transaction_status, documents, request.transaction)
+        return shown_transaction(status)
 
     async def wait_applied(self, partition: int, offset: int, seconds: float) -> None:
         """Wait until the store has the record at an offset, or the time is over."""
@@ -230,26 +232,26 @@ async def _frames(portions: AsyncGenerator[list[Followed]]) -> AsyncGenerator[by
 
 
 def _shown(event: Followed) -> ShownDocumentChange:
-    one = event if isinstance(event, FeedEvent) else event.event
+    change = event if isinstance(event, FeedEvent) else event.event
     return ShownDocumentChange(
-        method=one.name,  # type: ignore[arg-type]
-        path=one.path,
-        revision=one.revision,
-        time=show_time(one.time or None),
-        body=msgspec.Raw(one.body) if one.body else msgspec.UNSET,
+        method=change.name,  # type: ignore[arg-type]
+        path=change.path,
+        revision=change.revision,
+        time=show_time(change.time or None),
+        body=msgspec.Raw(change.body) if change.body else msgspec.UNSET,
         position=event.position,
     )
 
 
-def shown_transaction(one: TransactionStatus) -> HyperStorageTransaction:
-    state: answers.TransactionState = "published" if one.published and one.indexed else "accepted"
+def shown_transaction(status: TransactionStatus) -> HyperStorageTransaction:
+    state: answers.TransactionState = "published" if status.published and status.indexed else "accepted"
     return HyperStorageTransaction(
-        transaction=one.id,
-        path=one.path,
-        revision=one.revision,
+        transaction=status.id,
+        path=status.path,
+        revision=status.revision,
         state=state,
-        method=one.method,
-        partition=one.partition,
-        offset=one.offset,
-        time=show_time(one.time or None),
+        method=status.method,
+        partition=status.partition,
+        offset=status.offset,
+        time=show_time(status.time or None),
     )

@@ -63,8 +63,8 @@ class DocumentIndexing:
     async def change_index(self, uri: str, number: int, change: Callable[[IndexDefinition], IndexDefinition]) -> bool:
         """As `IndexRecorder.change_index`."""
 
-        def decide(there: Sequence[IndexDefinition], _: int) -> IndexDefinition | None:
-            index = next((one for one in there if one.number == number and one.state != "deleting"), None)
+        def decide(indexes: Sequence[IndexDefinition], _: int) -> IndexDefinition | None:
+            index = next((definition for definition in indexes if definition.number == number and definition.state != "deleting"), None)
             return None if index is None else change(index)
 
         return await (await self._opened()).change(uri, IndexCall(uri, decide)) is not None
@@ -94,7 +94,7 @@ class DocumentIndexing:
     async def index_list(self, request: index_requests.CollectionRequest) -> list[HyperStorageIndex]:
         """The indexes of a collection, sorted by id."""
         uri = request.collection()
-        return sorted((self._shown(uri, one) for one in await self._indexes(uri)), key=lambda one: one.index_id)
+        return sorted((self._shown(uri, index) for index in await self._indexes(uri)), key=lambda shown: shown.index_id)
 
     async def index_get(self, request: index_requests.IndexRequest) -> HyperStorageIndex:
         """Errors: `UnknownIndex`."""
@@ -105,7 +105,7 @@ class DocumentIndexing:
         """Errors: `AlreadyExists`, `BadFilter`."""
         uri, wanted = request.collection(), request.new.definition(request.new.index_id or self._ids()[:16])
         if request.dry_run:
-            if any(one.id == wanted.id for one in await self._indexes(uri)):
+            if any(index.id == wanted.id for index in await self._indexes(uri)):
                 raise _exists(uri, wanted.id)
             return _created(uri, wanted.id, 200)
         await self._make(uri, wanted)
@@ -115,9 +115,9 @@ class DocumentIndexing:
         """Errors: `AlreadyExists` where it is there and another one; `BadFilter`."""
         uri, wanted = request.collection(), request.new.definition(request.index)
         for again in (True, False):
-            there = next((one for one in await self._indexes(uri) if one.id == wanted.id and one.state != "deleting"), None)
-            if there is not None:
-                if is_alike(there, wanted):
+            existing = next((index for index in await self._indexes(uri) if index.id == wanted.id and index.state != "deleting"), None)
+            if existing is not None:
+                if is_alike(existing, wanted):
                     return _created(uri, wanted.id, 200)
                 raise _exists(uri, wanted.id)
             if request.dry_run:
@@ -133,27 +133,28 @@ class DocumentIndexing:
     async def index_delete(self, request: index_requests.HyperStorageIndexDelete) -> None:
         """Errors: `UnknownIndex`."""
         uri = request.collection()
-        there = await self._index(uri, request.index)
-        if there.state == "deleting":
+        index = await self._index(uri, request.index)
+        if index.state == "deleting":
             raise unknown_index(uri, request.index, ())
         if not request.dry_run:
             await (await self._opened()).change(uri, deleted_index(uri, request.index))
 
-    def _shown(self, uri: str, one: IndexDefinition) -> HyperStorageIndex:
-        build = self._builds.progress(uri, one.number)
+    def _shown(self, uri: str, index: IndexDefinition) -> HyperStorageIndex:
+        build = self._builds.progress(uri, index.number)
         return HyperStorageIndex(
-            index_id=one.id,
+            index_id=index.id,
             path=uri,
             sort_by=[
-                answers.ShownSortItem(field_name=field.field_name, order=field.order, field_type=field.field_type) for field in one.sort_by
+                answers.ShownSortItem(field_name=field.field_name, order=field.order, field_type=field.field_type)
+                for field in index.sort_by
             ],
-            filter_by=one.filter_by,
-            materialize=one.materialize,
-            status=one.state,
-            rows=one.rows if build is None else build.rows,
-            built=one.built if build is None else build.built,
-            unlike=one.unlike if build is None else build.unlike,
-            error=one.error,
+            filter_by=index.filter_by,
+            materialize=index.materialize,
+            status=index.state,
+            rows=index.rows if build is None else build.rows,
+            built=index.built if build is None else build.built,
+            unlike=index.unlike if build is None else build.unlike,
+            error=index.error,
         )
 
     async def _indexes(self, uri: str) -> Sequence[IndexDefinition]:
@@ -167,11 +168,11 @@ class DocumentIndexing:
 
     async def _index(self, uri: str, id: str) -> IndexDefinition:
         # Of one that is being deleted and one of the same id that was made since, the newer is meant.
-        there = await self._indexes(uri)
-        found = [one for one in there if one.id == id]
-        if not found:
-            raise unknown_index(uri, id, there)
-        return found[-1]
+        indexes = await self._indexes(uri)
+        matching = [index for index in indexes if index.id == id]
+        if not matching:
+            raise unknown_index(uri, id, indexes)
+        return matching[-1]
 
 
 def _created(uri: str, id: str, status: int) -> Reply[HyperStorageIndexCreated]:

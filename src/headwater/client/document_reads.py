@@ -55,9 +55,9 @@ class DocumentReads:
         documents, path = await self._opened(), request.resource
         if path.is_collection:
             return await self._page(documents, path, request)
-        given = next((written for field, written in _OF_COLLECTIONS.items() if getattr(request, field) is not None), None)
-        if given is not None:
-            raise BadInput(f"`{given}` is of collections, and {path.text} is none.", hint="The path of a collection ends with ~.")
+        parameter = next((written for field, written in _OF_COLLECTIONS.items() if getattr(request, field) is not None), None)
+        if parameter is not None:
+            raise BadInput(f"`{parameter}` is of collections, and {path.text} is none.", hint="The path of a collection ends with ~.")
         head, row = await documents.read(path)
         if head is None or row is None:
             raise not_found(path)
@@ -73,11 +73,11 @@ class DocumentReads:
             count=request.counted,
         )
         head, page = await asyncio.to_thread(self._queried, documents, path, query)
-        asked = {written: str(value) for field, written in _OF_COLLECTIONS.items() if (value := getattr(request, field)) is not None}
+        parameters = {written: str(value) for field, written in _OF_COLLECTIONS.items() if (value := getattr(request, field)) is not None}
         following = page.cursor or None
         body = hal_page(
             path.uri,
-            asked,
+            parameters,
             [row.body for row in page.rows],
             next=following,
             count=page.total,
@@ -86,7 +86,7 @@ class DocumentReads:
         reply = answered(request, path, body, tag=head.revision, revision=head.revision, next=following)
         if following is None:
             return reply
-        return Reply(reply.value, reply.status, {**reply.headers, "Link": next_link(path.uri, asked, following)})
+        return Reply(reply.value, reply.status, {**reply.headers, "Link": next_link(path.uri, parameters, following)})
 
     def _queried(self, documents: OpenDocuments, path: ResourcePath, query: CollectionQuery) -> tuple[DocumentHead, QueryPage]:
         """Blocking. Errors: `DocumentNotFound`; those of `run_query`."""
@@ -99,12 +99,12 @@ class DocumentReads:
     async def listing(self, request: requests.ListContent) -> answers.ContentListing:
         """Documents and collections by path; deleted ones are left out."""
         documents = await self._opened()
-        found = await asyncio.to_thread(lambda: list(islice(_heads(documents, request), request.limit + 1)))
+        heads = await asyncio.to_thread(lambda: list(islice(_heads(documents, request), request.limit + 1)))
         items = [
             answers.ListedContent(path=head.uri, revision=head.revision, created=show_time(head.created), modified=show_time(head.modified))
-            for head in found[: request.limit]
+            for head in heads[: request.limit]
         ]
-        return answers.ContentListing(items, items[-1].path if len(found) > request.limit else None)
+        return answers.ContentListing(items, items[-1].path if len(heads) > request.limit else None)
 
     async def exported(self, request: requests.ExportContent) -> answers.ContentExport:
         """Documents and items with their bodies. Each page of a collection is as it is when its turn comes. Errors: `BadInput` for an
@@ -125,22 +125,22 @@ def answered(
     condition = condition_of(request.if_match, request.if_none_match)
     check_condition(Precondition(condition.match), tag, path)
     headers = {"ETag": etag(tag), "Hyperbus-Revision": str(revision)}
-    found = StoredContent(body=msgspec.Raw(body), revision=revision, etag=etag(tag), next=next)
+    content = StoredContent(body=msgspec.Raw(body), revision=revision, etag=etag(tag), next=next)
     if condition.none_match is not None and matches(condition.none_match, tag):
-        return Reply(found, 304, headers)
-    return Reply(found, 200, headers)
+        return Reply(content, 304, headers)
+    return Reply(content, 200, headers)
 
 
 def _export(documents: OpenDocuments, request: requests.ExportContent) -> answers.ContentExport:
-    found: list[answers.ExportedContent] = []
+    items: list[answers.ExportedContent] = []
     size = 0
     for path, row in _contents(documents, request):
-        if len(found) == request.limit or size >= _EXPORTED:
-            return answers.ContentExport(found, found[-1].path)
+        if len(items) == request.limit or size >= _EXPORTED:
+            return answers.ContentExport(items, items[-1].path)
         expires = show_time(row.expires) if row.expires else None
-        found.append(answers.ExportedContent(path=path.text, body=msgspec.Raw(row.body), expires=expires))
+        items.append(answers.ExportedContent(path=path.text, body=msgspec.Raw(row.body), expires=expires))
         size += len(row.body)
-    return answers.ContentExport(found)
+    return answers.ContentExport(items)
 
 
 def _contents(documents: OpenDocuments, request: requests.ExportContent) -> Iterator[tuple[ResourcePath, DocumentRow]]:

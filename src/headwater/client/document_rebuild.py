@@ -20,28 +20,30 @@ async def rebuilt_everywhere(backend: Backend, request: RebuildDocuments) -> Reb
 
     Errors: those of `REBUILD`; `NotOwner` that names the partitions which no owner has done: the others are done.
     """
-    found = await _asked(backend, request)
+    rebuilt = await _asked(backend, request)
     for _ in range(_ROUNDS):
-        if not found.elsewhere:
-            return found
+        if not rebuilt.elsewhere:
+            return rebuilt
         left: list[PartitionElsewhere] = []
-        for address, group in groupby(sorted(found.elsewhere, key=_address), _address):
-            those = list(group)
-            part = msgspec.structs.replace(request, partitions=tuple(one.partition for one in those))
+        for address, group in groupby(sorted(rebuilt.elsewhere, key=_address), _address):
+            partitions = list(group)
+            part = msgspec.structs.replace(request, partitions=tuple(partition.partition for partition in partitions))
             try:
                 # A partition without an address is being given to another process, or its owner has ended meanwhile.
                 more = await _asked(backend.at(address) if address else backend, part)
             except Unreachable as error:
-                left += [msgspec.structs.replace(one, address="", says=f"{one.says} {error.message}") for one in those]
+                left += [
+                    msgspec.structs.replace(partition, address="", says=f"{partition.says} {error.message}") for partition in partitions
+                ]
                 continue
             left += more.elsewhere
-            found = _together(found, more)
-        found = msgspec.structs.replace(found, elsewhere=left)
-    if not found.elsewhere:
-        return found
-    names = ", ".join(str(number) for number in sorted(one.partition for one in found.elsewhere))
+            rebuilt = _together(rebuilt, more)
+        rebuilt = msgspec.structs.replace(rebuilt, elsewhere=left)
+    if not rebuilt.elsewhere:
+        return rebuilt
+    names = ", ".join(str(number) for number in sorted(partition.partition for partition in rebuilt.elsewhere))
     raise NotOwner(
-        f"The store was made anew but for the partitions {names}: {found.elsewhere[0].says}",
+        f"The store was made anew but for the partitions {names}: {rebuilt.elsewhere[0].says}",
         hint="Stop the processes that own them, or wait until their owners can be asked, and rebuild those partitions again.",
     )
 
@@ -50,9 +52,9 @@ async def _asked(backend: Backend, request: RebuildDocuments) -> RebuiltDocument
     return await (await backend.start(REBUILD, request)).result()
 
 
-def _address(one: PartitionElsewhere) -> str:
-    return one.address if one.address.startswith(("http://", "https://")) else ""
+def _address(partition: PartitionElsewhere) -> str:
+    return partition.address if partition.address.startswith(("http://", "https://")) else ""
 
 
-def _together(found: RebuiltDocuments, more: RebuiltDocuments) -> RebuiltDocuments:
-    return msgspec.structs.replace(found, partitions=found.partitions + more.partitions, records=found.records + more.records)
+def _together(rebuilt: RebuiltDocuments, more: RebuiltDocuments) -> RebuiltDocuments:
+    return msgspec.structs.replace(rebuilt, partitions=rebuilt.partitions + more.partitions, records=rebuilt.records + more.records)

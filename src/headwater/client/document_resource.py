@@ -85,8 +85,8 @@ class Resource:
         """A document or an item; of a collection without an item, its first page as HAL. `type`: what its body is decoded into, such as a
         `msgspec.Struct`. `revision`, `at` (ms): as it was then. Errors: `DocumentNotFound`; `OffsetGone` for history that is not kept."""
         path = self._at(item)
-        found = await self._read(HyperStorageContentGet(path=path, revision=revision, at=at))
-        return Document(path=path, body=decoded(bytes(found.body), type, path), revision=found.revision, etag=found.etag)
+        content = await self._read(HyperStorageContentGet(path=path, revision=revision, at=at))
+        return Document(path=path, body=decoded(bytes(content.body), type, path), revision=content.revision, etag=content.etag)
 
     async def query(
         self,
@@ -109,19 +109,19 @@ class Resource:
             request = HyperStorageContentGet(
                 path=self._collection(), size=page, filter=filter, sort=_signed(sort), skip_max=skip_max, cursor=cursor
             )
-            found = await self._read(request)
-            items = _page(found).embedded.els
+            content = await self._read(request)
+            items = _page(content).embedded.els
             for body in items[:left]:
                 yield decoded(bytes(body), type, self.path)
-            left, cursor = None if left is None else left - len(items), found.next
+            left, cursor = None if left is None else left - len(items), content.next
             if cursor is None or (left is not None and left <= 0):
                 return
 
     async def count(self, filter: str | None = None) -> int:
         """How many items fulfil a filter. Errors: as of `query`."""
-        found = _page(await self._read(HyperStorageContentGet(path=self._collection(), filter=filter, size=1, count="1")))
-        assert found.count is not None
-        return found.count
+        page = _page(await self._read(HyperStorageContentGet(path=self._collection(), filter=filter, size=1, count="1")))
+        assert page.count is not None
+        return page.count
 
     async def explain(self, filter: str | None = None, *, sort: str | None = None, size: int | None = None) -> Any:
         """How a query is done: the index that it uses and why, how many items it reads, and what is left of its budget."""
@@ -240,10 +240,10 @@ class Resource:
             return self.path
         if not isinstance(item, str):
             raise BadInput(f"{item!r:.60} is no id of an item.", hint='Write it such as get("hat").')
-        found = parse_path(f"{self._collection()}/{item}")
-        if found.item != item:
+        path = parse_path(f"{self._collection()}/{item}")
+        if path.item != item:
             raise BadInput(f"{item!r:.60} is no id of an item.", hint="An id has no slash.")
-        return found.text
+        return path.text
 
     def _collection(self) -> str:
         if not parse_path(self.path).is_collection:
@@ -274,8 +274,8 @@ async def followed(backend: Backend, request: follow.PollContent) -> AsyncIterat
         yield change_of(shown)
 
 
-def _page(found: StoredContent) -> _Page:
-    return msgspec.json.decode(bytes(found.body), type=_Page)
+def _page(content: StoredContent) -> _Page:
+    return msgspec.json.decode(bytes(content.body), type=_Page)
 
 
 def _signed(sort: str | None) -> str | None:
@@ -284,8 +284,8 @@ def _signed(sort: str | None) -> str | None:
         return None
     fields = []
     for field in sort.split(","):
-        found = _FALLING.fullmatch(field.strip())
-        fields.append(field if found is None else f"{'-' if found[2].lower() == 'desc' else ''}{found[1].lstrip('+')}")
+        match = _FALLING.fullmatch(field.strip())
+        fields.append(field if match is None else f"{'-' if match[2].lower() == 'desc' else ''}{match[1].lstrip('+')}")
     return ",".join(fields)
 
 

@@ -18,16 +18,19 @@ _SIGHT = 5.0  # seconds that an owner may take to answer: one that hangs must no
 async def status_everywhere(backend: Backend) -> DocumentsStatus:
     """The partitions as `backend` sees them; those that other processes own as these see them, and `Unknown` where they cannot be asked.
     Errors: those of `STATUS`, of `backend` alone."""
-    found = await backend.ask(STATUS, ListDocumentPartitions())
-    addresses = sorted({one.address for one in found.partitions if _is_elsewhere(one)})
-    asked = dict(zip(addresses, await asyncio.gather(*(_asked(backend, address) for address in addresses)), strict=True))
+    status = await backend.ask(STATUS, ListDocumentPartitions())
+    addresses = sorted({partition.address for partition in status.partitions if _is_elsewhere(partition)})
+    answers = dict(zip(addresses, await asyncio.gather(*(_asked(backend, address) for address in addresses)), strict=True))
     return msgspec.structs.replace(
-        found, partitions=[_seen(one, asked[one.address]) if _is_elsewhere(one) else one for one in found.partitions]
+        status,
+        partitions=[
+            _seen(partition, answers[partition.address]) if _is_elsewhere(partition) else partition for partition in status.partitions
+        ],
     )
 
 
-def _is_elsewhere(one: DocumentPartitionStatus) -> bool:
-    return one.state == "Passive" and bool(one.owner)
+def _is_elsewhere(partition: DocumentPartitionStatus) -> bool:
+    return partition.state == "Passive" and bool(partition.owner)
 
 
 async def _asked(backend: Backend, address: str) -> DocumentsStatus | str:
@@ -43,7 +46,7 @@ async def _asked(backend: Backend, address: str) -> DocumentsStatus | str:
         return f"{address} has not answered for {_SIGHT:g} s."
 
 
-def _seen(one: DocumentPartitionStatus, asked: DocumentsStatus | str) -> DocumentPartitionStatus:
-    if isinstance(asked, str):
-        return msgspec.structs.replace(one, state="Unknown", error=one.error or asked)
-    return next((there for there in asked.partitions if there.partition == one.partition), one)
+def _seen(partition: DocumentPartitionStatus, answer: DocumentsStatus | str) -> DocumentPartitionStatus:
+    if isinstance(answer, str):
+        return msgspec.structs.replace(partition, state="Unknown", error=partition.error or answer)
+    return next((remote for remote in answer.partitions if remote.partition == partition.partition), partition)

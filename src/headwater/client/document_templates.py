@@ -21,15 +21,15 @@ class DocumentTemplates:
 
     async def template_list(self, request: requests.ListTemplates) -> list[ShownTemplate]:
         await self._opened()
-        return [_shown(one) for one in (await self._indexes().templates()).values()]
+        return [_shown(template) for template in (await self._indexes().templates()).values()]
 
     async def template_get(self, request: requests.TemplateRequest) -> ShownTemplate:
         """Errors: `UnknownIndex`."""
         await self._opened()
-        found = (await self._indexes().templates()).get(request.index)
-        if found is None:
+        template = (await self._indexes().templates()).get(request.index)
+        if template is None:
             raise unknown_template(request.index)
-        return _shown(found)
+        return _shown(template)
 
     async def template_put(self, request: requests.PutTemplate) -> Reply[ShownTemplate]:
         """Errors: `AlreadyExists`, `BadInput`, `BadFilter`."""
@@ -51,8 +51,14 @@ class DocumentTemplates:
         await documents.change(call.uri, call)
 
 
-def _shown(one: IndexTemplate) -> ShownTemplate:
-    order = [answers.ShownSortItem(field_name=field.field_name, order=field.order, field_type=field.field_type) for field in one.sort_by]
+def _shown(template: IndexTemplate) -> ShownTemplate:
+    order = [
+        answers.ShownSortItem(field_name=field.field_name, order=field.order, field_type=field.field_type) for field in template.sort_by
+    ]
     return ShownTemplate(
-        index_id=one.id, template_uri=one.template_uri, sort_by=order, filter_by=one.filter_by, materialize=one.materialize
+        index_id=template.id,
+        template_uri=template.template_uri,
+        sort_by=order,
+        filter_by=template.filter_by,
+        materialize=template.materialize,
     )

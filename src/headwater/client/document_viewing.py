@@ -46,13 +46,13 @@ class DocumentViewing:
         """Errors: `AlreadyExists`, `BadInput`, `BadFilter`."""
         assert request.new is not None
         uri, views = request.collection(), await self._mirrored()
-        asked = ViewDefinition(template_uri=request.new.template_uri, filter=request.new.filter)
-        asked.check(uri)
-        new = False if request.dry_run else await views.put(uri, asked)
+        definition = ViewDefinition(template_uri=request.new.template_uri, filter=request.new.filter)
+        definition.check(uri)
+        new = False if request.dry_run else await views.put(uri, definition)
         try:
             shown = _shown(uri, *await views.definition(uri))
         except DocumentNotFound:  # it would be new
-            shown = _shown(uri, asked, 0)
+            shown = _shown(uri, definition, 0)
         return Reply(shown, 201 if new else 200)
 
     async def view_delete(self, request: index_requests.DeleteView) -> None:

@@ -54,8 +54,8 @@ class DocumentWorkers:
     def homes(self, engine: str, clock: Clock) -> PartitionHomes:
         """Which worker has which partition."""
         place = self._place
-        others = {slot: RemoteHome(ForwardClient(self._socket(slot), clock=clock)) for slot in range(place.size) if slot != place.slot}
-        self._homes = PartitionHomes(others, (lambda _: _KAFKA) if engine == "kafka" else lambda partition: partition % place.size)
+        homes = {slot: RemoteHome(ForwardClient(self._socket(slot), clock=clock)) for slot in range(place.size) if slot != place.slot}
+        self._homes = PartitionHomes(homes, (lambda _: _KAFKA) if engine == "kafka" else lambda partition: partition % place.size)
         return self._homes
 
     async def start(self) -> None:

@@ -61,8 +61,8 @@ class Documents:
         """The documents and collections whose paths begin so, by path. `after`: those behind this path."""
         while True:
             page = await self._backend.ask(ask.CONTENT_LIST, requests.ListContent(prefix=prefix, after=after, limit=_PAGE))
-            for one in page.items:
-                yield one
+            for item in page.items:
+                yield item
             if page.next is None:
                 return
             after = page.next
@@ -72,8 +72,8 @@ class Documents:
         expire. Items of views are left out. `after`: those behind this path."""
         while True:
             page = await self._backend.ask(ask.CONTENT_EXPORT, requests.ExportContent(prefix=prefix, after=after))
-            for one in page.items:
-                yield one
+            for item in page.items:
+                yield item
             if page.next is None:
                 return
             after = page.next

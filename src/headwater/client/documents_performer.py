@@ -274,9 +274,9 @@ class DocumentsPerformer:
         if not self._quick or self._documents is None:
             return None
         began = time.perf_counter()
-        found = self._documents.point(path)
+        point = self._documents.point(path)
         self.metrics.read_seconds.observe(time.perf_counter() - began)
-        return None if found.row is None else FoundContent(found.row.body, found.row.revision, found.revision)
+        return None if point.row is None else FoundContent(point.row.body, point.row.revision, point.revision)
 
     def begin(self, draft: Draft) -> asyncio.Future[WrittenDocument] | None:
         """Begin a write, where the documents are open."""

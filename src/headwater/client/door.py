@@ -164,9 +164,9 @@ class Headwater:
                     hint=f"Look at it with `ps -o stat,etime,args -p {server.pid}`; `kill -CONT {server.pid}` lets a stopped one go on. "
                     "To read past it, use the command line with `--server none`.",
                 )
-            self.address, there = server.url, data.absolute()
+            self.address, directory = server.url, data.absolute()
             # The address may be another server's by the next connection, which keeps other data.
-            return self._remote(server.url, unix=server.unix(there), same=lambda: _serves(there, server.url))
+            return self._remote(server.url, unix=server.unix(directory), same=lambda: _serves(directory, server.url))
         remote = self._remote(self.address)
         if not await remote.backend.http.answers(patience=_SILENCE):
             await remote.aclose()
@@ -225,8 +225,8 @@ def _server_address(where: str) -> str:
     if scheme.lower() in ("http", "https"):
         return f"{scheme.lower()}://{rest}"
     kafka = 'Kafka is named in headwater.toml: [log] engine = "kafka".'
-    given = _ADDRESS.fullmatch(where)
-    hint = f"If a server is meant, write http://{given[1]}." if given else f"Give a directory, or an address such as {_EXAMPLE}. {kafka}"
+    match = _ADDRESS.fullmatch(where)
+    hint = f"If a server is meant, write http://{match[1]}." if match else f"Give a directory, or an address such as {_EXAMPLE}. {kafka}"
     raise BadInput(f"{where!r} is neither a directory nor the address of a server.", hint=hint)
 
 

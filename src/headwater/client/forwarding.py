@@ -25,9 +25,9 @@ class ForwardingBackend(Backend):
     """Asks `near` first, and after `NotOwner` the owner at the address in the error.
 
     If the owner does not answer, it has died: then this asks `near` once more, which may own the partition now. Errors are those of the
-    last backend asked; an owner without an address is `NotOwner`. A job that gets `NotOwner` after its start ends with it. Lines that are
-    done by themselves go to their owners by themselves; those of an owner that does not answer are asked of `near` once more. `connect`
-    makes the backend for an address.
+    last backend asked; an owner without an address is `NotOwner`, and one that does not answer twice is `Unreachable`, which names it. A
+    job that gets `NotOwner` after its start ends with it. Lines that are done by themselves go to their owners by themselves; those of an
+    owner that does not answer are asked of `near` once more. `connect` makes the backend for an address.
     """
 
     def __init__(self, near: Backend, *, connect: Connect) -> None:
@@ -67,19 +67,21 @@ class ForwardingBackend(Backend):
         await self.near.aclose()
 
     async def _anywhere(self, call: Callable[[Backend], Awaitable[T]]) -> T:
-        backend, tried_again = self.near, False
-        for _ in range(_HOPS):
+        backend, owner, tried_again, hops = self.near, NotOwner(""), False, -1
+        while True:
+            hops += 1
             try:
                 return await call(backend)
             except NotOwner as error:
-                if not error.address.startswith(("http://", "https://")):
+                if hops == _HOPS or not error.address.startswith(("http://", "https://")):
                     raise
-                backend = self._at(error.address)
-            except Unreachable:
-                if backend is self.near or tried_again:
+                backend, owner = self._at(error.address), error
+            except Unreachable as error:
+                if backend is self.near:
                     raise
+                if tried_again or hops == _HOPS:
+                    raise Unreachable(f"{owner.message} {error.message}", hint=owner.hint) from error
                 backend, tried_again = self.near, True
-        return await call(backend)
 
     async def _by_line(self, operation: Operation[Any, Any], request: Any, answer: bytes) -> bytes:
         """The answer, in which owners have done the lines that were theirs."""

@@ -77,21 +77,21 @@ class JournalCare:
         today = datetime.fromtimestamp(now / 1000, UTC).date()
 
         def count(log: Log, store: JournalStore, topic: JournalTopic) -> care.TopicStats:
-            said = self.replicator(log)
-            partitions = [_counted(one) for one in topic_statistics(log, store, topic, today=today, now=now)]
-            engine = said.engine if said is not None and topic.name in said.topics else None
+            status = self.replicator(log)
+            partitions = [_counted(statistics) for statistics in topic_statistics(log, store, topic, today=today, now=now)]
+            engine = status.engine if status is not None and topic.name in status.topics else None
             return care.TopicStats(topic=topic.name, store=self._topics.store_engine, engine=engine, partitions=partitions)
 
         return await self._work(request, count)
 
     async def forks(self, request: JournalsRequest) -> care.ForkReport:
         def find(log: Log, store: JournalStore, topic: JournalTopic) -> care.ForkReport:
-            found = topic_forks(log, store, topic, limit=_FORKS + 1)
+            forks = topic_forks(log, store, topic, limit=_FORKS + 1)
             shown = [
                 care.ShownFork(id=fork.id, seq_nr=fork.seq_nr, partition=number, offsets=list(fork.offsets))
-                for number, fork in found[:_FORKS]
+                for number, fork in forks[:_FORKS]
             ]
-            return care.ForkReport(topic=topic.name, forks=shown, more=len(found) > _FORKS)
+            return care.ForkReport(topic=topic.name, forks=shown, more=len(forks) > _FORKS)
 
         return await self._work(request, find)
 
@@ -113,28 +113,28 @@ class JournalCare:
             return verify_topic(log, store, topic, address=address, cancel=cancel, bases=self._bases(log))
 
         try:
-            found = await self._work(request, compare)
+            outcome = await self._work(request, compare)
         except asyncio.CancelledError:
             cancel.set()  # the thread ends soon
             raise
-        if isinstance(found, JournalTopic):
+        if isinstance(outcome, JournalTopic):
             from headwater.client.journal_verify import verify_elsewhere
             from headwater.journal.verify_process import VerifyOrder
 
             opened = await self._topics.find(request.topic)
             data = self._data(opened.log).absolute()
             settings = msgspec.structs.replace(self._settings, data=data)
-            found = await verify_elsewhere(VerifyOrder(settings=settings, data=data, topic=found.name, large=self.large))
-        found.check()
+            outcome = await verify_elsewhere(VerifyOrder(settings=settings, data=data, topic=outcome.name, large=self.large))
+        outcome.check()
         return care.VerifiedCopy(
-            topic=found.topic,
-            engine=found.engine,
-            partitions=len(found.partitions),
-            records=sum(one.pointer + 1 for one in found.partitions),
-            journals=sum(one.journals for one in found.partitions),
-            events=sum(one.rows for one in found.partitions),
-            snapshots=sum(one.snapshots for one in found.partitions),
-            waiting=sum(one.waiting for one in found.partitions),
+            topic=outcome.topic,
+            engine=outcome.engine,
+            partitions=len(outcome.partitions),
+            records=sum(partition.pointer + 1 for partition in outcome.partitions),
+            journals=sum(partition.journals for partition in outcome.partitions),
+            events=sum(partition.rows for partition in outcome.partitions),
+            snapshots=sum(partition.snapshots for partition in outcome.partitions),
+            waiting=sum(partition.waiting for partition in outcome.partitions),
         )
 
     async def base(self, request: care.WriteBase) -> care.WrittenBase:
@@ -143,17 +143,17 @@ class JournalCare:
         def write(log: Log, store: JournalStore, topic: JournalTopic) -> care.WrittenBase:
             address = store_address_of(self._settings, self._data(log))
             bases = self._bases(log)
-            found = write_bases(log, store, topic, address=address, bases=bases, stopped=cancel.is_set, dry_run=request.dry_run)
+            pairs = write_bases(log, store, topic, address=address, bases=bases, stopped=cancel.is_set, dry_run=request.dry_run)
             shown = [
                 care.ShownBase(
-                    partition=one.partition,
-                    pointer=one.pointer,
-                    journals=one.journals,
-                    events=one.rows,
-                    snapshots=one.snapshots,
+                    partition=base.partition,
+                    pointer=base.pointer,
+                    journals=base.journals,
+                    events=base.rows,
+                    snapshots=base.snapshots,
                     bytes=0 if note is None else note.size,
                 )
-                for one, note in found
+                for base, note in pairs
             ]
             return care.WrittenBase(topic=topic.name, partitions=shown, dry_run=request.dry_run)
 
@@ -176,23 +176,32 @@ class JournalCare:
 
         if request.dry_run:
             return await self._work(request, check)
-        asked = await self._work(request, decide)
-        finished = await self._rebuilt(request, asked)
-        return care.RebuiltCopy(topic=asked.topic.name, partitions=asked.topic.partitions, records=asked.records, finished=finished)
+        rebuild_request = await self._work(request, decide)
+        finished = await self._rebuilt(request, rebuild_request)
+        return care.RebuiltCopy(
+            topic=rebuild_request.topic.name,
+            partitions=rebuild_request.topic.partitions,
+            records=rebuild_request.records,
+            finished=finished,
+        )
 
-    async def _rebuilt(self, request: care.RebuildCopy, asked: RebuildRequest) -> bool:
+    async def _rebuilt(self, request: care.RebuildCopy, rebuild_request: RebuildRequest) -> bool:
         """Report how far the replicator is until it is done; False where none runs. Errors: what stops a partition of the topic."""
         since, last = self._clock.monotonic(), None
 
         def look(log: Log, store: JournalStore, topic: JournalTopic) -> tuple[RebuildProgress, bool, PartitionProblem | None]:
             data = self._data(log)
-            here = LocalReplicatorLock(lock_path(data)).holder() is not None
-            said = status_file(data).read() if here else None
-            problems = [one.problem for one in said.partitions if one.topic == topic.name] if said is not None else []
-            return rebuild_progress(store, asked), here, next((one for one in problems if one is not None), None)
+            has_holder = LocalReplicatorLock(lock_path(data)).holder() is not None
+            status = status_file(data).read() if has_holder else None
+            problems = [partition.problem for partition in status.partitions if partition.topic == topic.name] if status is not None else []
+            return (
+                rebuild_progress(store, rebuild_request),
+                has_holder,
+                next((failure for failure in problems if failure is not None), None),
+            )
 
         while True:
-            progress, here, problem = await self._work(request, look)
+            progress, is_local, problem = await self._work(request, look)
             report(progress.done, progress.total)
             if progress.finished:
                 return True
@@ -200,7 +209,7 @@ class JournalCare:
             if progress != last:
                 since, last = now, progress
             elsewhere = self._topics.store_engine == "cassandra"  # whose replicator may be another machine's
-            if not here and (not elsewhere or now - since > _STALLED):
+            if not is_local and (not elsewhere or now - since > _STALLED):
                 return False
             if problem is not None and now - since > _SETTLED:
                 raise error_named(problem.code)(problem.message, hint=problem.hint)
@@ -217,25 +226,28 @@ class JournalCare:
 
         def purge(log: Log, store: JournalStore, topic: JournalTopic) -> care.ExpiredJournals:
             owned = purge_owned if has_claims(log, topic.name) else None
-            found = expire_journals(log, store, topic, today=today, dry_run=request.dry_run, purge=owned, done=done)
-            self.expired(topic.name, sum(one.purged for one in found))
-            shown = [care.ShownExpired(id=one.id, expire_on=one.expire_on, seq_nr=one.seq_nr, purged=one.purged) for one in found]
+            journals = expire_journals(log, store, topic, today=today, dry_run=request.dry_run, purge=owned, done=done)
+            self.expired(topic.name, sum(journal.purged for journal in journals))
+            shown = [
+                care.ShownExpired(id=journal.id, expire_on=journal.expire_on, seq_nr=journal.seq_nr, purged=journal.purged)
+                for journal in journals
+            ]
             return care.ExpiredJournals(topic=topic.name, journals=shown, dry_run=request.dry_run)
 
         return await self._work(request, purge)
 
     async def dead(self, request: JournalsRequest) -> Sequence[care.ShownDead]:
         def find(log: Log, store: JournalStore, topic: JournalTopic) -> Sequence[care.ShownDead]:
-            return [_shown(dead) for one in with_snapshots(log, topic) for dead in dead_records(log, store, one)]
+            return [_shown(dead) for journal_topic in with_snapshots(log, topic) for dead in dead_records(log, store, journal_topic)]
 
         return await self._work(request, find)
 
     async def dead_show(self, request: care.DeadPlace) -> care.DeadContent:
         def show(log: Log, store: JournalStore, topic: JournalTopic) -> care.DeadContent:
             topic = _meant(log, topic, request)
-            found = show_dead(log, topic, request.partition, request.offset)
-            record = show_record(found.record, "text")
-            return care.DeadContent(topic=topic.name, partition=found.partition, offset=found.offset, error=found.error, record=record)
+            dead = show_dead(log, topic, request.partition, request.offset)
+            record = show_record(dead.record, "text")
+            return care.DeadContent(topic=topic.name, partition=dead.partition, offset=dead.offset, error=dead.error, record=record)
 
         return await self._work(request, show)
 
@@ -263,12 +275,12 @@ class JournalCare:
         return await self._work(request, count)
 
 
-def _counted(one: PartitionStatistics) -> care.ShownPartitionStats:
-    lag, totals = one.lag, one.totals
+def _counted(statistics: PartitionStatistics) -> care.ShownPartitionStats:
+    lag, totals = statistics.lag, statistics.totals
     return care.ShownPartitionStats(
         partition=lag.partition,
         records=lag.end - lag.start,
-        log_bytes=one.log_bytes,
+        log_bytes=statistics.log_bytes,
         journals=totals.journals,
         events=totals.events,
         payload_bytes=totals.payload_bytes,
@@ -285,10 +297,10 @@ def _meant(log: Log, topic: JournalTopic, request: care.DeadPlace) -> JournalTop
     """The topic of journals, or that of its snapshots. Errors: `NotFound` where it has none."""
     if not request.snapshots:
         return topic
-    found = snapshots_of(log, topic)
-    if found is None:
+    snapshots = snapshots_of(log, topic)
+    if snapshots is None:
         raise NotFound(f"{topic.name} has no snapshots.", hint="Save one with `headwater journal snapshot save`.")
-    return found
+    return snapshots
 
 
 def _shown(dead: DeadRecord) -> care.ShownDead:

@@ -86,17 +86,17 @@ def _plan(topic: OpenTopic, request: EraseJournal) -> ErasedJournal:
     _check_on(topic)
     partition = topic.partition(request.id)
     end = partition.end()
-    there = partition.joined(request.id, end).head is not None
+    exists = partition.joined(request.id, end).head is not None
     stored = topic.cipher.keys().store.keys(topic.topic.name, [request.id]).get(request.id, [])
     left = [key for key in stored if key.state != "destroyed"]
     events = clear = 0
     read = JournalRead(partition, request.id, end=end)
-    while there and (rows := read.page()):
+    while exists and (rows := read.page()):
         events += len(rows)
         clear += sum(not is_sealed(row.payload) for row in rows)
     return ErasedJournal(
         id=request.id,
-        done=there or bool(left),
+        done=exists or bool(left),
         events=events,
         clear=clear,
         keys=sum(bool(key.wrapped) for key in left),

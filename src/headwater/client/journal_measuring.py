@@ -42,7 +42,7 @@ class LagReader:
         log = self._topics.log_now()
         if log is None:
             return []
-        found: list[PartitionLag] = []
+        lags: list[PartitionLag] = []
         try:
             topics = self._topics.topics(log).list()
         except HeadwaterError:
@@ -51,16 +51,16 @@ class LagReader:
             try:
                 store = self._topics.store(log)
                 named = JournalTopic(topic.name, topic.partitions, topic.generation)
-                found += topic_lag(log, store, named, now=self._clock.now_ms())
+                lags += topic_lag(log, store, named, now=self._clock.now_ms())
             except HeadwaterError:  # as a store that is down: a scrape shows the rest
                 continue
-        return found
+        return lags
 
 
 def _readings(topics: Iterable[OpenTopic]) -> list[TopicReading]:
-    found: dict[str, TopicReading] = {}
+    readings: dict[str, TopicReading] = {}
     for topic in topics:
-        reading = found.get(topic.topic.name) or TopicReading(topic.topic.name, CacheCounts(), 0, 0)
+        reading = readings.get(topic.topic.name) or TopicReading(topic.topic.name, CacheCounts(), 0, 0)
         counts, cached, duplicates = reading.counts, reading.cached, reading.duplicates
         for partition in topic.partitions:
             duplicates += partition.duplicates.dropped
@@ -68,5 +68,5 @@ def _readings(topics: Iterable[OpenTopic]) -> list[TopicReading]:
                 cached += len(cache)
                 for name in CacheCounts.__struct_fields__:
                     setattr(counts, name, getattr(counts, name) + getattr(cache.counts, name))
-        found[topic.topic.name] = TopicReading(topic.topic.name, counts, cached, duplicates)
-    return list(found.values())
+        readings[topic.topic.name] = TopicReading(topic.topic.name, counts, cached, duplicates)
+    return list(readings.values())

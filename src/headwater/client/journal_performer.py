@@ -113,8 +113,8 @@ class JournalPerformer:
         else:
             answer = await getattr(self, operation.name)(request)
         if operation.changes and operation not in _FREQUENT and not getattr(request, "dry_run", False):
-            said = {name: value for name, value in msgspec.structs.asdict(request).items() if name != "lines"}
-            _audit.info("%s: %s %s", who or "this process", operation.id, said)
+            fields = {name: value for name, value in msgspec.structs.asdict(request).items() if name != "lines"}
+            _audit.info("%s: %s %s", who or "this process", operation.id, fields)
         return answer
 
     async def stream(self, operation: Operation[Any, Any], request: Any) -> AsyncIterator[Any]:
@@ -161,9 +161,9 @@ class JournalPerformer:
             return answers.TopicPage(status=await self.status(request))
         if request.view == "pointers":
             return answers.TopicPage(pointers=list(await self.pointers(request)))
-        found = await self._ids_of(request, request.after, request.limit + 1)
-        shown = found[: request.limit]
-        return answers.TopicPage(items=shown, next=shown[-1] if len(found) > request.limit else None)
+        ids = await self._ids_of(request, request.after, request.limit + 1)
+        shown = ids[: request.limit]
+        return answers.TopicPage(items=shown, next=shown[-1] if len(ids) > request.limit else None)
 
     async def ids_behind(self, topic: str, after: str | None, limit: int) -> Texts:
         """Ids of journals behind one, sorted by their UTF-8 bytes."""
@@ -182,7 +182,7 @@ class JournalPerformer:
 
     async def pointers(self, request: JournalsRequest) -> Sequence[answers.ShownPointer]:
         """How far each partition of a topic is copied."""
-        return await self.topics_open.reading(request.topic, lambda topic: [show_pointer(one) for one in topic.partitions])
+        return await self.topics_open.reading(request.topic, lambda topic: [show_pointer(partition) for partition in topic.partitions])
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class JournalPerformer:
         await self.topics_open.find(topic)
         outcomes: list[Appended | HeadwaterError] = []
         for at in range(0, len(drafted), _AT_ONCE):
-            begun = [asyncio.ensure_future(self._appended(topic, one)) for one in drafted[at : at + _AT_ONCE]]
+            begun = [asyncio.ensure_future(self._appended(topic, draft)) for draft in drafted[at : at + _AT_ONCE]]
             outcomes += await asyncio.gather(*begun)
         return outcomes
 
@@ -349,10 +349,10 @@ class JournalPerformer:
 
     def begin_read(self, request: requests.ReadEvents) -> Begun | None:
         """The first events, where this event loop may read them: few, from open files of this machine."""
-        here = None if request.consistency == "mark" or request.limit == 0 else self.topics_open.reading_here(request.topic, request.id)
-        if here is None:
+        reading = None if request.consistency == "mark" or request.limit == 0 else self.topics_open.reading_here(request.topic, request.id)
+        if reading is None:
             return None
-        topic, end = here
+        topic, end = reading
         with suppress(UnknownTopic):  # deleted just now
             until = None if request.consistency == "store" else end
             read = topic.read(request.id, start=request.start, stop=request.stop, end=until)
@@ -361,16 +361,16 @@ class JournalPerformer:
 
     async def read_page(self, request: requests.ReadEvents) -> answers.EventsPage:
         limit = PAGE if request.limit is None else request.limit
-        found: list[EventRow] = []
-        held = 0
+        events: list[EventRow] = []
+        size = 0
         async for rows in self.pages(msgspec.structs.replace(request, limit=limit + 1 if limit else 0)):
-            if held >= _ANSWER:
-                limit = len(found)
-            found += rows
-            if len(found) > limit:
+            if size >= _ANSWER:
+                limit = len(events)
+            events += rows
+            if len(events) > limit:
                 break
-            held += payload_bytes(rows)
-        return answers.EventsPage([show_event(row) for row in found[:limit]], str(found[limit].seq_nr) if len(found) > limit else None)
+            size += payload_bytes(rows)
+        return answers.EventsPage([show_event(row) for row in events[:limit]], str(events[limit].seq_nr) if len(events) > limit else None)
 
     async def trail(self, request: requests.TrailRequest) -> answers.JournalTrail:
         id = request.id

@@ -51,8 +51,8 @@ class JournalSnapshots:
 
         Times are milliseconds since 1970, UTC. Errors: `BadBounds` for bounds the wrong way round.
         """
-        found = await self._find(True, min_seq_nr, max_seq_nr, min_timestamp, max_timestamp)
-        return found[0] if found else None
+        snapshots = await self._find(True, min_seq_nr, max_seq_nr, min_timestamp, max_timestamp)
+        return snapshots[0] if snapshots else None
 
     async def list(
         self,
@@ -86,7 +86,7 @@ class JournalSnapshots:
 
     async def _find(self, newest: bool, *bounds: int | None) -> Sequence[SnapshotRecord]:
         names = ("min_seq_nr", "max_seq_nr", "min_timestamp", "max_timestamp")
-        given: dict[str, Any] = dict(zip(names, bounds, strict=True))
-        request = requests.FindSnapshots(topic=self.topic, id=self.id, newest=newest, **given)
-        found = await self._backend.ask(ask.SNAPSHOTS_FIND, request)
-        return [snapshot_record(shown) for shown in found.items]
+        criteria: dict[str, Any] = dict(zip(names, bounds, strict=True))
+        request = requests.FindSnapshots(topic=self.topic, id=self.id, newest=newest, **criteria)
+        answer = await self._backend.ask(ask.SNAPSHOTS_FIND, request)
+        return [snapshot_record(shown) for shown in answer.items]

@@ -85,8 +85,8 @@ class OpenTopics:
 
     async def find(self, name: str) -> OpenTopic:
         """A topic. Errors: `UnknownJournal`."""
-        found = self._open.get(name)
-        if found is None:
+        open_topic = self._open.get(name)
+        if open_topic is None:
             self._check()
             log = await self._log.open()
             topic, writers = await self._log.work(lambda log: self._found(self.topics(log), name))
@@ -105,8 +105,8 @@ class OpenTopics:
                     keys=lambda: self.keys(log),
                 )
                 self._checked[name] = self._clock.monotonic()
-            found = self._open[name]
-        return found
+            open_topic = self._open[name]
+        return open_topic
 
     @staticmethod
     def _found(topics: JournalTopics, name: str) -> tuple[Topic, Writers]:
@@ -149,8 +149,8 @@ class OpenTopics:
     def _current(self, log: Log, name: str, opened: OpenTopic, call: Callable[[OpenTopic], T]) -> T:
         now = self._clock.monotonic()
         if now - self._checked.get(name, 0.0) > _FRESH:
-            found = log.topic(opened.topic.name)
-            if (found.generation, found.partitions) != (opened.topic.generation, opened.topic.partitions):  # created again, or grown
+            topic = log.topic(opened.topic.name)
+            if (topic.generation, topic.partitions) != (opened.topic.generation, opened.topic.partitions):  # created again, or grown
                 raise _CreatedAgain
             self._checked[name] = now
         return call(opened)

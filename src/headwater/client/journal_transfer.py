@@ -142,7 +142,7 @@ class JournalTransfer:
         failed = sorted((error for error in outcomes if isinstance(error, BaseException)), key=_line_of)
         if failed:
             raise failed[0]
-        done = [one for one in outcomes if isinstance(one, tuple)]
+        done = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
         appends, events, there = (sum(each) for each in zip(*done, strict=True)) if done else (0, 0, 0)
         return ImportedLines(lines=len(request.lines), appends=appends, events=events, there=there, dry_run=request.dry_run)
 

@@ -78,8 +78,8 @@ class LocalLog(AsyncLog):
     ) -> tuple[Topic, bool]:
         """As `create_topic`; also returns whether the topic is new."""
         if settings is not None and not isinstance(settings, TopicSettings):
-            given = read_settings({**show_settings(self.usual), **given_settings(settings)}) if settings else None
-            return await self.make_topic(name, partitions=partitions, settings=given)
+            new_settings = read_settings({**show_settings(self.usual), **given_settings(settings)}) if settings else None
+            return await self.make_topic(name, partitions=partitions, settings=new_settings)
         try:
             await self.topic(name)
             new = False
@@ -299,10 +299,12 @@ def partly_appended(topic: str, taken: Mapping[int, Sequence[int]], failed: Mapp
     certain = not taken and not any(isinstance(error, OutcomeUnknown) for error in errors.values())
     if certain or len(errors) < len(failed) or len(taken) + len(failed) == 1:
         return next((error for error in failed.values() if not isinstance(error, HeadwaterError)), next(iter(failed.values())))
-    there = "; ".join(
+    appended_ranges = "; ".join(
         f"partition {number} at {', '.join(map(str, offsets[:5]))}{', ...' * (len(offsets) > 5)}" for number, offsets in taken.items()
     )
-    known = f"Only a part was appended to {topic}: {there}." if taken else f"Whether records were appended to {topic} is not known."
+    known = (
+        f"Only a part was appended to {topic}: {appended_ranges}." if taken else f"Whether records were appended to {topic} is not known."
+    )
     return OutcomeUnknown(
         " ".join((known, *(f"Partition {partition}: {error.message}" for partition, error in errors.items()))),
         hint=f"{'Append only the others again. ' * bool(taken)}{next(iter(errors.values())).hint}".rstrip(),

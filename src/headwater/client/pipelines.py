@@ -27,9 +27,9 @@ class Pipelines:
 
     def __getitem__(self, name: str) -> OnePipeline:
         """A pipeline by its name. Does no I/O. Errors: `BadInput` for what is no name."""
-        given: object = name
-        if not isinstance(given, str) or not given:
-            raise BadInput(f"{given!r} is no name of a pipeline.", hint='Write its name, such as hw.pipelines["shop"].')
+        value: object = name
+        if not isinstance(value, str) or not value:
+            raise BadInput(f"{value!r} is no name of a pipeline.", hint='Write its name, such as hw.pipelines["shop"].')
         return OnePipeline(self._backend, name)
 
     def __iter__(self) -> NoReturn:
@@ -62,16 +62,16 @@ class OnePipeline:
         self, first: int | None = None, last: int | None = None, *, namespace: str = ".*", limit: int = 1000
     ) -> list[answers.Seen]:
         """The messages `first` (None: the oldest) to `last` (None: the newest), both included, at most `limit` of them."""
-        found: list[answers.Seen] = []
+        messages: list[answers.Seen] = []
         limit = whole(limit, "limit")
         while True:
-            wanted = min(limit - len(found), _PAGE)
+            wanted = min(limit - len(messages), _PAGE)
             page = await self._backend.ask(
                 ask.MESSAGES, ask.ReadMessages(pipeline=self.name, first=first, last=last, namespace=namespace, limit=wanted)
             )
-            found += page.items
-            if page.next is None or len(found) >= limit:
-                return found
+            messages += page.items
+            if page.next is None or len(messages) >= limit:
+                return messages
             first = int(page.next)
 
     async def offsets(self) -> list[answers.SinkPosition]:
@@ -126,9 +126,9 @@ class OnePipeline:
         dry_run: bool = False,
     ) -> answers.Edited:
         """Deliver a corrected copy: the whole document as `data`, or the message with fields `set` and others `unset`."""
-        for name, given in (("data", data), ("set", set)):
-            if given is not None and not isinstance(given, Mapping):
-                raise BadInput(f"`{name}` is {given!r:.60}, which has no fields.", hint=f'Write it such as {name}={{"price": 5}}.')
+        for name, fields in (("data", data), ("set", set)):
+            if fields is not None and not isinstance(fields, Mapping):
+                raise BadInput(f"`{name}` is {fields!r:.60}, which has no fields.", hint=f'Write it such as {name}={{"price": 5}}.')
         if isinstance(unset, str):  # each of its letters would be taken for a field
             raise BadInput(f"`unset` is the text {unset!r:.60}, not a list of fields.", hint=f"Write it such as unset=[{unset!r:.60}].")
         request = ask.EditMessage(

@@ -88,9 +88,9 @@ def opened_run(projection: Projection, settings: Settings, *, clock: Clock | Non
 
         def keys() -> EntityKeys | None:
             if not opened_keys and address.configured:
-                found = open_keys(address, clock=clock)
-                stack.callback(found.close)
-                opened_keys.append(found)
+                entity_keys = open_keys(address, clock=clock)
+                stack.callback(entity_keys.close)
+                opened_keys.append(entity_keys)
             return opened_keys[0] if opened_keys else None
 
         embedded = log.engine == "embedded"
@@ -106,11 +106,11 @@ def load_projection(name: str) -> Projection:
     if "" not in sys.path:
         sys.path.insert(0, "")  # the folder in which the command was started, as `python -m` has it
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ImportError as error:
         raise BadInput(f"{module} cannot be imported: {error}.", hint="Start the command where the module is, or install it.") from error
     for word in path.split("."):
-        found = getattr(found, word, None)
-    if not isinstance(found, Projection):
+        target = getattr(target, word, None)
+    if not isinstance(target, Projection):
         raise BadInput(f"{module} has no projection {path}.", hint="Make one with headwater.Projection(topic, name, handler).")
-    return found
+    return target

@@ -52,8 +52,8 @@ class PutBatch:
             if len(batch) == 1:
                 _fail(batch, error)
                 return
-            for one in batch:  # one of them is refused, and nothing was put
-                await self._send_batch([one])
+            for entry in batch:  # one of them is refused, and nothing was put
+                await self._send_batch([entry])
         except BaseException as error:
             _fail(batch, error)
             if not isinstance(error, Exception):

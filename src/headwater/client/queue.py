@@ -68,8 +68,8 @@ class Queues:
 
         Errors: `BadInput`; `Conflict` for a setting that cannot change.
         """
-        given = {} if settings is None else given_settings(settings)
-        return await self.create_from(name, given, declaration=declaration, dry_run=dry_run)
+        written = {} if settings is None else given_settings(settings)
+        return await self.create_from(name, written, declaration=declaration, dry_run=dry_run)
 
     async def create_from(
         self, name: str, settings: Mapping[str, Any], *, declaration: str | Path | None = None, dry_run: bool = False
@@ -221,7 +221,7 @@ class OneQueue:
         lasts, waits = lease_of(lease), duration_of(wait, "wait")
         near = self._near()
         if near is not None and self._performer is not None and type(n) is int and n >= 0:
-            failed = [one.failure() for one in fail] if fail else ()
+            failed = [failed_row.failure() for failed_row in fail] if fail else ()
             if waits and n:
                 claimed = await self._performer.claim_here(
                     near, n, lease=lasts, wait=waits, group=group, worker=worker, done=done, results=results, fail=failed, extend=extend,
@@ -231,7 +231,7 @@ class OneQueue:
                 claimed = await near.queue.claim(
                     n, lease=lasts, group=group, worker=worker, done=done, results=results, fail=failed, extend=extend, release=release
                 )  # fmt: skip
-            return Exchanged([Claim(one.row, one.token, one.lease_until, self.exchange) for one in claimed.claims], claimed.stale)
+            return Exchanged([Claim(row.row, row.token, row.lease_until, self.exchange) for row in claimed.claims], claimed.stale)
         body = ClaimBody(
             n=n, lease=lease, wait=wait, group=group, worker=worker,
             done=done_rows(done, results), fail=list(fail), extend=list(extend), release=list(release),
@@ -359,16 +359,16 @@ class OneQueue:
 
     async def dead(self, *, prefix: str = "", reason: Reason | None = None, limit: int | None = None, after: int = 0) -> list[DeadQueueRow]:
         """The rows that the queue has given up, by id, behind the id `after`; of keys that begin with `prefix`, of one reason."""
-        found, left = list[DeadQueueRow](), limit_of(limit)
-        while left is None or left > len(found):
-            most = _PAGE if left is None else min(left - len(found), _PAGE)
+        rows, left = list[DeadQueueRow](), limit_of(limit)
+        while left is None or left > len(rows):
+            most = _PAGE if left is None else min(left - len(rows), _PAGE)
             request = requests.ListDeadRows(queue=self.name, key=prefix, reason=reason, after=after, limit=most)
             page = await self._backend.ask(ask_dead.DEAD, request)
-            found += [dead_of(shown) for shown in page.items]
+            rows += [dead_of(shown) for shown in page.items]
             if page.next is None:
                 break
             after = int(page.next)
-        return found
+        return rows
 
     async def dead_show(self, id: int) -> DeadQueueRow:
         """A dead row. Errors: `NotFound`."""

@@ -221,17 +221,17 @@ class Claim(QueueRow):
             await self.release()
         return isinstance(error, Retry | GiveUp)
 
-    def _after(self, given: int | None) -> str:
-        return f"{Backoff().wait_ms(self.failures + 1, Random()) if given is None else given}ms"
+    def _after(self, delay: int | None) -> str:
+        return f"{Backoff().wait_ms(self.failures + 1, Random()) if delay is None else delay}ms"
 
-    async def _tell(self, **told: Any) -> None:
-        await self._told(None, **told)
+    async def _tell(self, **outcome: Any) -> None:
+        await self._told(None, **outcome)
         self._settled = True
 
-    async def _told(self, lease: str | None, /, **told: Any) -> None:
+    async def _told(self, lease: str | None, /, **outcome: Any) -> None:
         if lease is not None:
             duration_of(lease, "lease")
-        if (await self._settle(0, lease=lease, **told)).stale:
+        if (await self._settle(0, lease=lease, **outcome)).stale:
             raise StaleClaim(
                 f"The claim of row {self.id} holds it no longer: its lease has ended, or it is done.",
                 hint="Another worker may have it. Give a longer lease, or extend it in time.",
@@ -243,8 +243,8 @@ def done_claims(done: Sequence[str | Claim | tuple[str | Claim, Any]]) -> tuple[
     tokens, results = list[str](), dict[str, RowResult]()
     if isinstance(done, str) or not isinstance(done, Sequence):
         raise BadInput(f"done={done!r:.60} is no list of claims.", hint="Give such as done=[claim], or done=[(claim, result)].")
-    for one in done:
-        claim, result = one if isinstance(one, tuple) and len(one) == 2 else (one, NO_RESULT)
+    for item in done:
+        claim, result = item if isinstance(item, tuple) and len(item) == 2 else (item, NO_RESULT)
         tokens.append(checked_token(claim if isinstance(claim, str) else getattr(claim, "token", claim)))  # also of the blocking door's
         if result is not NO_RESULT:
             results[tokens[-1]] = result_bytes(result)

@@ -152,22 +152,22 @@ class QueuePerformer:
 
     # -- calls of this process, without a request -------------------------------------------------------------
 
-    def begin_claim(self, known: OpenQueue, n: int, *, wait: int, worker: str, **asked: Any) -> Awaitable[Claimed]:
-        """A claim that is made at once; `asked` as of `Queue.claim`. Where its caller gives it up, what was claimed is released."""
+    def begin_claim(self, known: OpenQueue, n: int, *, wait: int, worker: str, **options: Any) -> Awaitable[Claimed]:
+        """A claim that is made at once; `options` as of `Queue.claim`. Where its caller gives it up, what was claimed is released."""
         queue = known.queue
-        answer = queue.claim(n, wait=wait, worker=worker, **asked)
+        answer = queue.claim(n, wait=wait, worker=worker, **options)
         if not wait or not n or isinstance(answer, asyncio.Future | RecalledAnswer):
             return answer
         return self.waits.begin(known.entry.name, worker, asyncio.ensure_future(answer), lambda tokens: self._give_back(queue, tokens))
 
-    async def claim_here(self, known: OpenQueue, n: int, **asked: Any) -> Claimed:
+    async def claim_here(self, known: OpenQueue, n: int, **options: Any) -> Claimed:
         """`begin_claim`, awaited. Where the caller is cancelled just as the answer comes, its rows are released."""
-        claim = self.begin_claim(known, n, **asked)
+        claim = self.begin_claim(known, n, **options)
         try:
             return await claim
         except asyncio.CancelledError:
             if isinstance(claim, asyncio.Future) and not claim.cancel() and not claim.cancelled() and claim.exception() is None:
-                self._give_back(known.queue, [one.token for one in claim.result().claims])
+                self._give_back(known.queue, [row.token for row in claim.result().claims])
             raise
 
     def _give_back(self, queue: Queue, tokens: Sequence[str]) -> None:
@@ -197,7 +197,7 @@ class QueuePerformer:
         done, results = told_done(body.done)
         return await self.claim_here(
             await self._known(request), body.n, lease=request.lease_ms, wait=request.wait_ms, group=body.group, worker=body.worker,
-            done=done, results=results, fail=[one.failure() for one in body.fail], extend=body.extend, release=body.release,
+            done=done, results=results, fail=[failed_row.failure() for failed_row in body.fail], extend=body.extend, release=body.release,
         )  # fmt: skip
 
     # -- queues -----------------------------------------------------------------------------------------------
@@ -227,11 +227,11 @@ class QueuePerformer:
     async def statistics(self, request: QueueRequest) -> answers.ShownStatistics:
         queue = await self._queue(request)
         entry = await (await self._managed()).entry(request.queue)
-        found = queue.statistics()
-        numbers = {name: getattr(found, name) for name in found.__struct_fields__ if name not in ("counts", "oldest_due")}
-        rows = answers.RowCounts(**found.counts._asdict())
+        statistics = queue.statistics()
+        numbers = {name: getattr(statistics, name) for name in statistics.__struct_fields__ if name not in ("counts", "oldest_due")}
+        rows = answers.RowCounts(**statistics.counts._asdict())
         return answers.ShownStatistics(
-            queue=request.queue, region=entry.region, rows=rows, oldest_due=show_date(found.oldest_due), **numbers
+            queue=request.queue, region=entry.region, rows=rows, oldest_due=show_date(statistics.oldest_due), **numbers
         )
 
     async def pause(self, request: requests.PauseQueue) -> answers.QueuePaused:
@@ -247,9 +247,9 @@ class QueuePerformer:
 
     async def rows(self, request: requests.ListRows) -> answers.RowsPage:
         queue = await self._queue(request)
-        found = await queue.rows(state=request.state, prefix=request.key.encode(), after=request.after, limit=request.limit + 1)
-        shown = [show_row(row) for row in found[: request.limit]]
-        return answers.RowsPage(shown, str(shown[-1].id) if len(found) > request.limit or ends_early(found) else None)
+        rows = await queue.rows(state=request.state, prefix=request.key.encode(), after=request.after, limit=request.limit + 1)
+        shown = [show_row(row) for row in rows[: request.limit]]
+        return answers.RowsPage(shown, str(shown[-1].id) if len(rows) > request.limit or ends_early(rows) else None)
 
     async def get(self, request: requests.FindRow) -> answers.ShownRow:
         return show_row(await (await self._queue(request)).get(request.wanted))
@@ -264,7 +264,7 @@ class QueuePerformer:
         return [_shown_change(entry) for entry in await (await self._queue(request)).history(key_in_path(request.key))]
 
     async def schedules(self, request: QueueRequest) -> Sequence[answers.ShownSchedule]:
-        return [show_schedule(one) for one in await (await self._queue(request)).schedules()]
+        return [show_schedule(schedule) for schedule in await (await self._queue(request)).schedules()]
 
     # -- claims -----------------------------------------------------------------------------------------------
 
@@ -281,8 +281,8 @@ class QueuePerformer:
         await _told(request, (await self._queue(request)).done([request.token], results))
 
     async def result(self, request: requests.FindResult) -> Reply[answers.ShownResult]:
-        found = await (await self._queue(request)).result(request.id, wait=request.wait_ms)
-        return Reply(show_result(request.id, found), 202 if found is None else 200)
+        result = await (await self._queue(request)).result(request.id, wait=request.wait_ms)
+        return Reply(show_result(request.id, result), 202 if result is None else 200)
 
     async def fail(self, request: requests.FailClaim) -> None:
         await _told(request, (await self._queue(request)).fail([request.failure()]))
@@ -297,9 +297,9 @@ class QueuePerformer:
 
     async def dead(self, request: requests.ListDeadRows) -> answers.DeadPage:
         queue, prefix = await self._queue(request), request.key.encode()
-        found = await queue.dead_list(prefix=prefix, reason=request.reason or "", after=request.after, limit=request.limit + 1)
-        shown = [show_dead(dead) for dead in found[: request.limit]]
-        more = len(found) > request.limit or ends_early(dead.row for dead in found)
+        dead_rows = await queue.dead_list(prefix=prefix, reason=request.reason or "", after=request.after, limit=request.limit + 1)
+        shown = [show_dead(dead) for dead in dead_rows[: request.limit]]
+        more = len(dead_rows) > request.limit or ends_early(dead.row for dead in dead_rows)
         return answers.DeadPage(shown, str(shown[-1].id) if more else None)
 
     async def dead_show(self, request: requests.DeadRequest) -> answers.ShownDeadRow:
@@ -352,8 +352,8 @@ async def _told(request: requests.ClaimRequest, call: Awaitable[list[str]]) -> N
 
 async def _count_dead(queue: Queue, prefix: bytes, reason: str) -> int:
     count, after = 0, 0
-    while found := await queue.dead_list(prefix=prefix, reason=reason, after=after, limit=1000):
-        count, after = count + len(found), found[-1].row.id
+    while dead_rows := await queue.dead_list(prefix=prefix, reason=reason, after=after, limit=1000):
+        count, after = count + len(dead_rows), dead_rows[-1].row.id
     return count
 
 

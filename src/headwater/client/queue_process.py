@@ -50,14 +50,14 @@ def load_function(name: str) -> Callable[[Any], Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")  # the folder in which the command was started, as `python -m` has it
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ImportError as error:
         raise BadInput(f"{module} cannot be imported: {error}.", hint="Start the command where the module is, or install it.") from error
     for word in path.split("."):
-        found = getattr(found, word, None)
-    if not callable(found):
+        target = getattr(target, word, None)
+    if not callable(target):
         raise BadInput(f"{module} has no function {path}.", hint="Name one that takes a row.")
-    function: Callable[[Any], Any] = found
+    function: Callable[[Any], Any] = target
     return function
 
 

@@ -81,9 +81,9 @@ async def wait_for_result(backend: Backend, queue: str, id: int, timeout: str | 
     left = None if timeout is None else duration_of(timeout, "timeout")
     while True:
         wait = _WAIT if left is None else min(left, _WAIT)
-        found = await backend.ask(ask.RESULT, FindResult(queue=queue, id=id, wait=f"{wait}ms"))
-        if found.done:
-            return found
+        answer = await backend.ask(ask.RESULT, FindResult(queue=queue, id=id, wait=f"{wait}ms"))
+        if answer.done:
+            return answer
         if left is not None:
             left -= wait
             if left <= 0:

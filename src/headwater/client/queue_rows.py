@@ -65,33 +65,33 @@ def new_row(
 
 def after_ids(after: object) -> tuple[int, ...]:
     """The ids of rows that a row is put after: one or several, each an id or the answer of a put. Errors: `BadInput`."""
-    given: Iterable[Any] = after if isinstance(after, Iterable) and not isinstance(after, str | bytes) else (after,)
-    ids = tuple(getattr(one, "id", one) for one in given)
+    rows: Iterable[Any] = after if isinstance(after, Iterable) and not isinstance(after, str | bytes) else (after,)
+    ids = tuple(getattr(row, "id", row) for row in rows)
     for id in ids:
         if type(id) is not int:
             raise BadInput(f"after={id!r:.60} is no id of a row.", hint="Give ids that puts have answered, or these answers.")
     return ids
 
 
-def rows_from(given: object) -> list[NewRow]:
+def rows_from(items: object) -> list[NewRow]:
     """The rows that were given, one at least. Errors: `BadInput`."""
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
-        raise BadInput(f"{given!r:.60} are no rows.", hint='Give such as [("page:/about", {"why": "edited"})].')
-    rows = [row_from(one) for one in given]
+    if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
+        raise BadInput(f"{items!r:.60} are no rows.", hint='Give such as [("page:/about", {"why": "edited"})].')
+    rows = [row_from(row) for row in items]
     if not rows:
         raise BadInput("A put without rows puts nothing.", hint="Give at least one row.")
     return rows
 
 
-def row_from(given: object) -> NewRow:
+def row_from(item: object) -> NewRow:
     """The row that was given. Errors: `BadInput`."""
-    if isinstance(given, NewRow):
-        return given
+    if isinstance(item, NewRow):
+        return item
     try:
-        if isinstance(given, Mapping):
-            return new_row(**given)
-        if isinstance(given, tuple):
-            return new_row(*given)
+        if isinstance(item, Mapping):
+            return new_row(**item)
+        if isinstance(item, tuple):
+            return new_row(*item)
     except TypeError as error:
-        raise BadInput(f"{given!r:.60} is no row: {error}.", hint='Give (key, data), or such as {"key": "k", "data": 1}.') from None
-    raise BadInput(f"{given!r:.60} is no row.", hint='Give (key, data), or such as {"key": "k", "data": 1}.')
+        raise BadInput(f"{item!r:.60} is no row: {error}.", hint='Give (key, data), or such as {"key": "k", "data": 1}.') from None
+    raise BadInput(f"{item!r:.60} is no row.", hint='Give (key, data), or such as {"key": "k", "data": 1}.')

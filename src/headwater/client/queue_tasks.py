@@ -65,7 +65,7 @@ class Tasks:
         or `cron`, such as "0 6 * * 1-5", by the clocks of a `zone`: the task runs by itself, without arguments; the workers of these tasks
         put its row when they begin. Errors: `BadInput`, also for a schedule of a function that needs arguments.
         """
-        schedule = {name: given for name, given in (("every", every), ("cron", cron), ("zone", zone)) if given is not None}
+        schedule = {name: value for name, value in (("every", every), ("cron", cron), ("zone", zone)) if value is not None}
         read_schedule(**schedule)
 
         def made(function: Callable[..., Any]) -> Task:
@@ -167,9 +167,9 @@ class Task:
         """The data of a row with these arguments."""
         return {"task": self.name, "args": args, **({"named": named} if named else {})}
 
-    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a put: as given, and with the task's priority."""
-        return {**({} if self._priority is None else {"priority": self._priority}), **given}
+        return {**({} if self._priority is None else {"priority": self._priority}), **overrides}
 
     def key(self, *args: Any, **named: Any) -> str:
         """The key of a row with these arguments."""

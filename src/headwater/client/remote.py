@@ -120,12 +120,12 @@ class RemoteLog(AsyncLog):
         request = ReadRecords(
             topic=topic, partition=partition, start=start, stop=stop, limit=min(limit, _LIMIT), decode="binary", key=show_key(key)
         )
-        found, following = await self.backend.raw(log.READ, request, _read_page)
-        while following is not None and len(found) < limit:  # a page holds the matches of a part of the log
-            request = msgspec.structs.replace(request, start=following, limit=min(limit - len(found), _LIMIT))
+        records, following = await self.backend.raw(log.READ, request, _read_page)
+        while following is not None and len(records) < limit:  # a page holds the matches of a part of the log
+            request = msgspec.structs.replace(request, start=following, limit=min(limit - len(records), _LIMIT))
             more, following = await self.backend.raw(log.READ, request, _read_page)
-            found += more
-        return found
+            records += more
+        return records
 
     async def tail(self, topic: str, partition: int, start: int | None = None) -> AsyncIterator[Record]:
         check_read(start)

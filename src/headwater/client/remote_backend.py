@@ -109,7 +109,7 @@ class RemoteBackend(Backend):
 
     async def _all(self, operation: Operation[R, A], sent: SentRequest) -> A:
         """A list, page by page."""
-        found: list[msgspec.Raw] = []
+        items: list[msgspec.Raw] = []
         query: dict[str, Any] = dict(sent.query)
         if operation.paging is not None:
             query["limit"] = operation.paging.most
@@ -117,9 +117,9 @@ class RemoteBackend(Backend):
         while True:
             answer = await self._ask(operation, msgspec.structs.replace(sent, query=query))
             page = self.http.understood(operation.method, sent.path, json.decoder(_Items), answer)
-            found += page.items
+            items += page.items
             if page.next is None:
-                return self.http.understood(operation.method, sent.path, json.decoder(operation.answer), msgspec.json.encode(found))
+                return self.http.understood(operation.method, sent.path, json.decoder(operation.answer), msgspec.json.encode(items))
             query = {**query, "cursor": page.next}
 
     async def stream(self, operation: Operation[R, A], request: R, resume: Callable[[A], R] | None = None) -> AsyncIterator[A]:
@@ -137,8 +137,8 @@ class RemoteBackend(Backend):
         while True:
             try:
                 sent = shape_of(operation).write(request)
-                asked = self.http.events(sent.path, params=dict(sent.query), headers=dict(sent.headers), names=operation.events)
-                async with asked as events:
+                stream = self.http.events(sent.path, params=dict(sent.query), headers=dict(sent.headers), names=operation.events)
+                async with stream as events:
                     answered = self._clock.monotonic()
                     async for event in events:
                         item = self.http.understood(operation.method, sent.path, read, event.data)

@@ -39,7 +39,7 @@ class SnapshotPerformer:
         def find(topic: OpenTopic) -> answers.SnapshotsFound:
             partition = topic.snapshots(request.id)
             if not request.newest:
-                return answers.SnapshotsFound(items=[show_snapshot(one) for one in partition.find(request.id, criteria)])
+                return answers.SnapshotsFound(items=[show_snapshot(snapshot) for snapshot in partition.find(request.id, criteria)])
             newest = partition.load(request.id, criteria)
             self.metrics.loaded(newest is not None)
             return answers.SnapshotsFound(items=[] if newest is None else [show_snapshot(newest)])
@@ -79,10 +79,10 @@ class SnapshotPerformer:
         def delete(topic: OpenTopic) -> answers.DeletedSnapshots:
             partition = topic.snapshots(request.id)
             living = partition.living(request.id)
-            found = [] if living is None else partition.find(request.id, criteria)
-            if living is not None and found and not request.dry_run:
+            snapshots = [] if living is None else partition.find(request.id, criteria)
+            if living is not None and snapshots and not request.dry_run:
                 partition.delete(request.id, criteria, living.life, self._by)
-                self.metrics.deleted(len(found))
-            return answers.DeletedSnapshots(deleted=len(found), dry_run=request.dry_run)
+                self.metrics.deleted(len(snapshots))
+            return answers.DeletedSnapshots(deleted=len(snapshots), dry_run=request.dry_run)
 
         return await self._topics.reading(request.topic, delete)

@@ -72,14 +72,14 @@ async def performed(call: SubprocessCall, operation: Operation[R, A], folder: Pa
     try:
         process.stdin.write(msgspec.json.encode(call))
         process.stdin.write_eof()
-        out, said = await asyncio.gather(_outcome(process.stdout), process.stderr.read())
+        out, stderr = await asyncio.gather(_outcome(process.stdout), process.stderr.read())
         await process.wait()
     finally:
         if process.returncode is None:  # the caller is gone: the sink gets a message under way again, as after a crash
             process.kill()
             await process.wait()
     if process.returncode != 0 or not out:
-        words = said.decode("utf-8", "replace").strip().splitlines()
+        words = stderr.decode("utf-8", "replace").strip().splitlines()
         raise HeadwaterError(
             f"The process for {operation.part} {operation.name} failed: {words[-1] if words else f'exit {process.returncode}'}.",
             hint=f"Try it on the command line: `headwater {operation.part} {operation.name} {call.subject} ...`.",

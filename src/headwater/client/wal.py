@@ -74,17 +74,19 @@ class WalNamespace:
     async def create(self, region: int, settings: RegionSettings | None = None) -> RegionSummary:
         """Create a region; one that is there stays as it is. Errors: `BadInput`; `AlreadyExists` where it has other settings than given;
         `Unsupported` for a replication of segment files."""
-        given = settings or RegionSettings()
-        if not isinstance(given, RegionSettings):
-            raise BadInput(f"{given!r:.60} are no settings of a region.", hint='Write them such as RegionSettings(segment="64MiB").')
+        region_settings = settings or RegionSettings()
+        if not isinstance(region_settings, RegionSettings):
+            raise BadInput(
+                f"{region_settings!r:.60} are no settings of a region.", hint='Write them such as RegionSettings(segment="64MiB").'
+            )
         request = requests.NewRegion(
             namespace=self.namespace,
             region=checked_id(region, "region"),
-            segment=given.segment,
-            period=given.period,
-            max_record=given.max_record,
-            disposal=given.disposal,
-            replication=given.copies or None,
+            segment=region_settings.segment,
+            period=region_settings.period,
+            max_record=region_settings.max_record,
+            disposal=region_settings.disposal,
+            replication=region_settings.copies or None,
         )
         return await self._backend.ask(ask.CREATE, request)
 
@@ -288,11 +290,11 @@ class EntryStream:
                 raise self._error
             if (reading := self._reading) is None:
                 reading = self._reading = asyncio.create_task(self._read())
-            found = await asyncio.shield(reading)
+            batch = await asyncio.shield(reading)
             if self._reading is reading:  # else another caller has it
                 self._reading = None
                 if self._error is None:
-                    return found
+                    return batch
 
     def __aiter__(self) -> AsyncIterator[LogEntry]:
         """The entries, one by one."""
@@ -308,15 +310,15 @@ class EntryStream:
 
     async def _read(self) -> list[LogEntry]:
         """The next batch. What it raises stays in `_error`."""
-        found: list[LogEntry] = []
+        entries: list[LogEntry] = []
         try:
-            while len(found) < self._batch and (entry := await self._next()) is not None:
-                found.append(entry)
+            while len(entries) < self._batch and (entry := await self._next()) is not None:
+                entries.append(entry)
         except asyncio.CancelledError:
             self._error = Cancelled("The reading was cancelled.", hint="Begin to read again.")
         except Exception as error:
             self._error = error
-        return found
+        return entries
 
     async def _next(self) -> LogEntry | None:
         if self._begin is None:

@@ -44,7 +44,7 @@ class RegionFollower:
             raise RegionNotFound(f"Region {self._topics} was deleted.", hint="`headwater wal regions` lists regions.") from None
 
     async def _events(self, last: int | None) -> AsyncGenerator[FollowedEvent]:
-        topic, told = self._topics.data, self._pinned()
+        topic, last_pinned = self._topics.data, self._pinned()
         # Before the look at the end: of what comes behind it, no record of a former owner is an event. Embedded records carry no epoch.
         epoch = await self._log.work(lambda log: log.epoch(topic, 0) if last is None and log.engine == "kafka" else 0)
         bounds = await self._log.bounds(topic, 0)
@@ -62,8 +62,8 @@ class RegionFollower:
                 if now > kept:
                     kept = now
                     yield None, RegionEvent(kind="clean", offset=now)
-                if (pinned := self._pinned()) is not None and pinned is not told:
-                    told = pinned
+                if (pinned := self._pinned()) is not None and pinned is not last_pinned:
+                    last_pinned = pinned
                     yield None, RegionEvent(kind="pin", offset=pinned.tables[0].offset, table=pinned.table, bytes=pinned.bytes)
                 end = await self._moved(watch, start, cleaned)
                 while start < end:
@@ -83,8 +83,8 @@ class RegionFollower:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             return int(waits[0].result()) if waits[0].done() else start
         finally:
-            for one in waits:
-                one.cancel()
+            for task in waits:
+                task.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
 

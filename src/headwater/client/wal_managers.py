@@ -106,11 +106,11 @@ class WalManagers:
                 raise outcome
 
     async def _serve(self) -> None:
-        log, found = await self._log.open(), list[tuple[RegionTopics, Topic | Damaged]]()
+        log, regions = await self._log.open(), list[tuple[RegionTopics, Topic | Damaged]]()
         # On Kafka a region is owned by whom its calls come to first: opening all of them would take them from other servers' reach.
         if log.engine == "embedded":
             try:
-                found = await asyncio.to_thread(found_regions, log)
+                regions = await asyncio.to_thread(found_regions, log)
             except HeadwaterError as error:
                 _logger.warning("The regions were not listed, and are opened with their first call: %s", error)
             except Exception:
@@ -126,7 +126,7 @@ class WalManagers:
                 except Exception:  # such as for too many open files: the others are opened, and all are cleaned
                     _logger.exception("Region %s was not opened.", topics)
 
-        await asyncio.gather(*(opened(topics) for topics, _ in found))
+        await asyncio.gather(*(opened(topics) for topics, _ in regions))
         for manager in self._managers.values():
             manager.start_cleaning()
 

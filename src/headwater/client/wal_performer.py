@@ -193,12 +193,12 @@ class WalPerformer:
             known: TableMeta | None = meta.tables.get(request.table)
             return None if known is None else (known.next - 1, known.marked - 1, known.live)
 
-        found = await self._look(request, see)
-        if found is None:
+        numbers = await self._look(request, see)
+        if numbers is None:
             raise UnknownTable(
                 f"Region {request.topics} has no table {request.table}.", hint=f"List them with `headwater wal tables {request.topics}`."
             )
-        return found
+        return numbers
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -326,9 +326,9 @@ class WalPerformer:
     async def recover(self, request: requests.RecoverRegion) -> answers.RegionRecovered:
         region = await self._managers.owned(request.namespace, request.region)
         if request.dry_run or region is not None:  # one that is open was recovered
-            found = await self._recovered(request, accept_loss=request.accept_loss)
-            if request.dry_run or not found.accepted:
-                return recovery_state(found, StateCounts(found.meta), dry_run=request.dry_run)
+            recovered = await self._recovered(request, accept_loss=request.accept_loss)
+            if request.dry_run or not recovered.accepted:
+                return recovery_state(recovered, StateCounts(recovered.meta), dry_run=request.dry_run)
         manager = await self._manager(request)
         if region is not None:  # something of its log was lost since: what is accepted is what the log has left
             await manager.close(request.region)

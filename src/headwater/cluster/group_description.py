@@ -37,12 +37,12 @@ class GroupDescription:
         with self._guard:
             if self._asked is before or self._asked is None:
                 self._asked = self._admin.describe_consumer_groups([self._group], request_timeout=_LONGEST)[self._group]
-            asked = self._asked
-        return self._wait(asked)
+            description = self._asked
+        return self._wait(description)
 
-    def _wait(self, asked: Future[ConsumerGroupDescription]) -> ConsumerGroupDescription:
+    def _wait(self, description: Future[ConsumerGroupDescription]) -> ConsumerGroupDescription:
         try:
-            return asked.result(self._patience)
+            return description.result(self._patience)
         except WaitedTooLong:
             error = self._kafka.KafkaError(self._kafka.KafkaError._TIMED_OUT, "no broker has described the group")
             raise self._kafka.KafkaException(error) from None

@@ -122,8 +122,8 @@ class KafkaOwnership(Ownership):
                 self._check()
                 if not take_over and place not in self._given:
                     raise not_owner(topic, partition, None)  # 4. the group has assigned it to another member, whose claim will be newer
-                made = KafkaOwned(self, writer, part=part, claimant=claimant, generation=generation)
-                return self._owned.setdefault(place, made)
+                owned = KafkaOwned(self, writer, part=part, claimant=claimant, generation=generation)
+                return self._owned.setdefault(place, owned)
         finally:
             with self._changed:
                 self._asking[topic] -= 1
@@ -187,7 +187,7 @@ class KafkaOwnership(Ownership):
                 return True
             bounds = self._log.bounds(owned.topic, owned.partition)
             last = self._log.read(owned.topic, owned.partition, max(bounds.start, bounds.end - 1), limit=1)
-            newest = max((one or 0 for record in last for one in marks(record.headers)), default=0)
+            newest = max((epoch or 0 for record in last for epoch in marks(record.headers)), default=0)
             return newest > owned.writer.epoch and not self._is_newest(owned)
         except UnknownTopic:
             return True
@@ -221,7 +221,7 @@ class KafkaOwnership(Ownership):
                 self._leave(owned.topic)
                 if taken and not self._has(owned.topic):
                     self._leaving.add(owned.topic)
-                    self._given = {one for one in self._given if one[0] != owned.topic}
+                    self._given = {assigned for assigned in self._given if assigned[0] != owned.topic}
 
     def _is_taken(self, owned: KafkaOwned) -> bool:
         try:
@@ -237,7 +237,7 @@ class KafkaOwnership(Ownership):
                 self._wanted.discard(topic)
 
     def _has(self, topic: str) -> bool:
-        return any(one == topic for one, _ in self._owned)
+        return any(owned_topic == topic for owned_topic, _ in self._owned)
 
     def close(self) -> None:
         with self._changed:
@@ -251,9 +251,11 @@ class KafkaOwnership(Ownership):
 
     def _holder(self, place: Place) -> str | None:
         """The client id of the member that has the partition; None while the group has not decided."""
-        asked = self._brokers.ask(f"looking at the group {self._group}", self._members.now)
+        description = self._brokers.ask(f"looking at the group {self._group}", self._members.now)
         holders = {
-            (one.topic, one.partition): str(member.client_id) for member in asked.members for one in member.assignment.topic_partitions
+            (partition.topic, partition.partition): str(member.client_id)
+            for member in description.members
+            for partition in member.assignment.topic_partitions
         }
         with self._changed:
             self._remembered = self._clock.monotonic() + _REMEMBERED, holders
@@ -270,13 +272,13 @@ class KafkaOwnership(Ownership):
     def _run(self) -> None:
         """The only thread that uses the consumer. A rebalance calls `_assigned`, `_revoked` and `_lost` inside `poll`, which raises what
         they raise. The thread ends with `close` alone: without it, the group would give this member's partitions away unasked."""
-        asked: set[str] = set()
+        subscribed: set[str] = set()
         try:
-            while (wanted := self._now_wanted(asked)) is not None:
+            while (wanted := self._now_wanted(subscribed)) is not None:
                 try:
-                    if wanted != asked:
+                    if wanted != subscribed:
                         self._ask_for(wanted)
-                        asked = wanted
+                        subscribed = wanted
                     self._consumer.poll(_POLL)  # for the group alone: all partitions are paused, and errors are not of interest
                 except Exception:
                     _logger.exception("The group %s was not looked after; it is tried again.", self._group)
@@ -285,11 +287,11 @@ class KafkaOwnership(Ownership):
         finally:
             self._take_away([*self._given, *self._owned], pass_on=False)
 
-    def _now_wanted(self, asked: set[str]) -> set[str] | None:
+    def _now_wanted(self, subscribed: set[str]) -> set[str] | None:
         """The topics to subscribe to; None once this is closed."""
         with self._changed:
-            assigned = {one.topic for one in self._consumer.assignment()} if self._leaving else set()
-            self._leaving &= asked | assigned
+            assigned = {partition.topic for partition in self._consumer.assignment()} if self._leaving else set()
+            self._leaving &= subscribed | assigned
             return None if self._closed else self._wanted - self._leaving
 
     def _ask_for(self, wanted: set[str]) -> None:
@@ -298,43 +300,43 @@ class KafkaOwnership(Ownership):
         else:
             self._consumer.unsubscribe()
 
-    def _assigned(self, consumer: Any, given: Sequence[TopicPartition]) -> None:
-        for one in given:
-            one.offset = self._brokers.kafka.OFFSET_END
-        consumer.incremental_assign(list(given))
-        if given:
-            consumer.pause(list(given))
+    def _assigned(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            partition.offset = self._brokers.kafka.OFFSET_END
+        consumer.incremental_assign(list(partitions))
+        if partitions:
+            consumer.pause(list(partitions))
         with self._changed:
             self._remembered = 0.0, {}
-            self._given |= {(one.topic, one.partition) for one in given}
+            self._given |= {(partition.topic, partition.partition) for partition in partitions}
             self._changed.notify_all()
 
-    def _revoked(self, consumer: Any, taken: Sequence[TopicPartition]) -> None:
+    def _revoked(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
         try:
-            self._take_away([(one.topic, one.partition) for one in taken], pass_on=True)
+            self._take_away([(partition.topic, partition.partition) for partition in partitions], pass_on=True)
         finally:
-            consumer.incremental_unassign(list(taken))
+            consumer.incremental_unassign(list(partitions))
 
-    def _lost(self, consumer: Any, taken: Sequence[TopicPartition]) -> None:
+    def _lost(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
         """The group has removed this member: others may own these already."""
         try:
-            self._take_away([(one.topic, one.partition) for one in taken], pass_on=False)
+            self._take_away([(partition.topic, partition.partition) for partition in partitions], pass_on=False)
         finally:
-            consumer.incremental_unassign(list(taken))
+            consumer.incremental_unassign(list(partitions))
 
     def _take_away(self, places: Sequence[Place], *, pass_on: bool) -> None:
         with self._changed:
             self._remembered = 0.0, {}
             self._given -= set(places)
             owned = [self._owned.pop(place) for place in places if place in self._owned]
-        for one in owned:
+        for partition in owned:
             try:
                 if pass_on and self._passing is not None:
-                    self._passing(one)
+                    self._passing(partition)
             except Exception:  # it is given away all the same, and the others have to be passed on
-                _logger.exception("What is under way in %s/%s was not ended before it is given away.", one.topic, one.partition)
+                _logger.exception("What is under way in %s/%s was not ended before it is given away.", partition.topic, partition.partition)
             finally:
-                one.gone = True
+                partition.gone = True
 
     def _check(self) -> None:
         if self._closed or os.getpid() != self._pid:

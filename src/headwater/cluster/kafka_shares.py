@@ -44,11 +44,11 @@ class KafkaShares(PartitionShares):
                     owned = None
             if owned is None and not self._closing.is_set():
                 try:
-                    taken = self._ownership.own(self._topic, number, part=self._part)
+                    claimed = self._ownership.own(self._topic, number, part=self._part)
                 except HeadwaterError:  # of another member, or not decided yet
                     continue
                 with self._guard:
-                    self._owned[number] = taken
+                    self._owned[number] = claimed
 
     def assigned(self) -> frozenset[int]:
         with self._guard:

@@ -106,10 +106,8 @@ class LocalOwnership(Ownership):
             lock.exclusive()
             # 2. Fence the other owner before the record says that it owns nothing. A death in between leaves its name, and the next claim.
             writer = self._log.claim(topic, partition, part=part)
-            made = OwnerRecord(turn=turn, host=socket.gethostname(), pid=os.getpid(), address=self._address, epoch=writer.epoch)
-            replace(
-                self._files, self._record_path(topic, partition), msgspec.json.encode(made) + b"\n"
-            )  # 3. from here on this is the owner
+            new = OwnerRecord(turn=turn, host=socket.gethostname(), pid=os.getpid(), address=self._address, epoch=writer.epoch)
+            replace(self._files, self._record_path(topic, partition), msgspec.json.encode(new) + b"\n")  # 3. from here on this is the owner
         except BaseException:
             lock.close()
             raise

@@ -102,8 +102,8 @@ class LocalShares(PartitionShares):
             living = {name: seen.note for name, seen in self._others.items() if now - seen.since < self._lease}
             members = sorted([*living, self.name])
             mine = {number for number in range(self._partitions) if members[number % len(members)] == self.name}
-            held = {number for note in living.values() for number in note.holds}
-            return frozenset(number for number in mine if number in self._holds or number not in held)
+            numbers = {number for note in living.values() for number in note.holds}
+            return frozenset(number for number in mine if number in self._holds or number not in numbers)
 
     def hold(self, partitions: Collection[int]) -> None:
         with self._guard:

@@ -77,8 +77,8 @@ class Adaptor(msgspec.Struct, frozen=True, kw_only=True):
 
         A path in this process's folder is shown as it was given, relative to it.
         """
-        here = f"{os.getcwd()}/"
-        return f"{self.kind}({', '.join(shown(getattr(self, name)).removeprefix(here) for name in self.__struct_fields__[:1])})"
+        folder = f"{os.getcwd()}/"
+        return f"{self.kind}({', '.join(shown(getattr(self, name)).removeprefix(folder) for name in self.__struct_fields__[:1])})"
 
 
 Own = TypeVar("Own", bound=Adaptor)

@@ -43,19 +43,19 @@ def _installed() -> EntryPoints:
 
 def names() -> list[str]:
     """Every adaptor that is installed."""
-    return sorted({one.name for one in _installed()})
+    return sorted({entry_point.name for entry_point in _installed()})
 
 
 def built_in() -> dict[str, str]:
     """The adaptors of headwater itself by name, each as `module:function`."""
-    return {one.name: one.value for one in _installed() if one.value.startswith("headwater.")}
+    return {entry_point.name: entry_point.value for entry_point in _installed() if entry_point.value.startswith("headwater.")}
 
 
 def find(name: str) -> Callable[..., Adaptor]:
     """The function that makes this adaptor. Errors: `UnknownAdaptor` with the name that was probably meant."""
-    for one in _installed().select(name=name):
-        found: Callable[..., Adaptor] = one.load()
-        return found
+    for entry_point in _installed().select(name=name):
+        make: Callable[..., Adaptor] = entry_point.load()
+        return make
     near = OTHERWISE.get(name.lower()) or next(iter(get_close_matches(name, names(), 1)), None)
     raise UnknownAdaptor(
         f"There is no adaptor {name}.",

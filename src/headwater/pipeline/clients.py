@@ -72,7 +72,7 @@ def error_text(error: BaseException) -> str:
         error = below
         seen.append(error)
         inside = (getattr(error, "reason", None), *reversed(error.args), error.__cause__, error.__context__)
-        below = next((one for one in inside if isinstance(one, BaseException)), None)
+        below = next((cause for cause in inside if isinstance(cause, BaseException)), None)
     text = error.strerror if isinstance(error, OSError) and error.strerror else ""
     return re.sub(r"\[\w+: \w+\] |\s*\(_ssl\.c:\d+\)", "", text).rstrip(".") or type(error).__name__
 
@@ -80,6 +80,6 @@ def error_text(error: BaseException) -> str:
 def addresses(host: str) -> list[str]:
     """The addresses that a host's name stands for; the name where it cannot be looked up."""
     try:
-        return sorted({str(found[4][0]) for found in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)})
+        return sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)})
     except OSError:
         return [host]

@@ -118,5 +118,5 @@ class ColumnCheck:
 def _fitting(column: ColumnType | None, cells: Sequence[Any], *, key: bool) -> bool:
     """Whether the cells need nothing new. A field that is always null needs no column: its type is decided by its first value."""
     if column is None:
-        return all(one is None for one in cells)
+        return all(cell is None for cell in cells)
     return fits(column, cells, key=key)

@@ -46,7 +46,7 @@ class ColumnType(msgspec.Struct, frozen=True, omit_defaults=True):
     def __str__(self) -> str:
         match self.kind:
             case "object" if self.fields:
-                return f"object({', '.join(f'{name}: {one}' for name, one in self.fields.items())})"
+                return f"object({', '.join(f'{name}: {column}' for name, column in self.fields.items())})"
             case "list" if self.item is not None:
                 return f"list of {self.item}"
         return self.kind
@@ -61,7 +61,7 @@ class TableColumns(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def shown(self) -> dict[str, str]:
         """The kind of each column, as people read it."""
-        return {name: str(one) for name, one in self.columns.items()}
+        return {name: str(column) for name, column in self.columns.items()}
 
 
 Tables = dict[str, TableColumns]  # by the place that the sink keeps a namespace's documents in
@@ -112,7 +112,7 @@ class ColumnRules(ABC):
         if self.cased:
             return None
         folded = name.lower()
-        return next((one for one in others if one != name and one.lower() == folded), None)
+        return next((other for other in others if other != name and other.lower() == folded), None)
 
     def joined(self, before: ColumnType | None, value: ColumnType, *, key: bool) -> ColumnType | None:
         """The type, not settled, of a new column for values of both types; None where there is none.
@@ -164,47 +164,47 @@ def type_of(value: Any, *, levels: int = _LEVELS) -> ColumnType | None:
         case UUID():
             return ColumnType("uuid")
         case dict() as fields if levels:
-            found = {name: one for name, each in fields.items() if (one := type_of(each, levels=levels - 1)) is not None}
-            return ColumnType("object", fields=found)
+            columns = {name: column for name, each in fields.items() if (column := type_of(each, levels=levels - 1)) is not None}
+            return ColumnType("object", fields=columns)
         case list() as items if levels:
-            types = [one for each in items if (one := type_of(each, levels=levels - 1)) is not None]
+            types = [column for each in items if (column := type_of(each, levels=levels - 1)) is not None]
             return ColumnType("list", item=reduce(wider, types) if types else None)
     return ColumnType("any")
 
 
-def wider(one: ColumnType, other: ColumnType) -> ColumnType:
+def wider(left: ColumnType, right: ColumnType) -> ColumnType:
     """The type that holds the values of both: `any`, where no narrower one does."""
-    if one == other or other.kind == "null":
-        return one
-    if one.kind == "null":
-        return other
-    if one.kind in _NUMBERS and other.kind in _NUMBERS:
-        return _wider_number(one, other)
-    if one.kind != other.kind or one.kind == "any":
-        return ColumnType("any", exact=one.exact or other.exact)
-    match one.kind:
+    if left == right or right.kind == "null":
+        return left
+    if left.kind == "null":
+        return right
+    if left.kind in _NUMBERS and right.kind in _NUMBERS:
+        return _wider_number(left, right)
+    if left.kind != right.kind or left.kind == "any":
+        return ColumnType("any", exact=left.exact or right.exact)
+    match left.kind:
         case "object":
-            both = {name: wider(old, other.fields[name]) if name in other.fields else old for name, old in one.fields.items()}
-            return ColumnType("object", fields={**both, **{name: new for name, new in other.fields.items() if name not in both}})
+            both = {name: wider(old, right.fields[name]) if name in right.fields else old for name, old in left.fields.items()}
+            return ColumnType("object", fields={**both, **{name: new for name, new in right.fields.items() if name not in both}})
         case "list":
-            items = [item for item in (one.item, other.item) if item is not None]
+            items = [item for item in (left.item, right.item) if item is not None]
             return ColumnType("list", item=reduce(wider, items) if items else None)
-    return one
+    return left
 
 
-def _wider_number(one: ColumnType, other: ColumnType) -> ColumnType:
-    kinds = {one.kind, other.kind}
-    kind: ColumnKind = one.kind
+def _wider_number(left: ColumnType, right: ColumnType) -> ColumnType:
+    kinds = {left.kind, right.kind}
+    kind: ColumnKind = left.kind
     if len(kinds) == 2:
-        integer = one if one.kind == "int" else other
+        integer = left if left.kind == "int" else right
         kind = "float" if kinds == {"int", "float"} and integer.whole <= _SAFE else "decimal"
     return ColumnType(
         kind,
-        whole=max(one.whole, other.whole),
-        scale=max(one.scale, other.scale),
-        exact=one.exact or other.exact,
-        nan=one.nan or other.nan,
-        infinite=one.infinite or other.infinite,
+        whole=max(left.whole, right.whole),
+        scale=max(left.scale, right.scale),
+        exact=left.exact or right.exact,
+        nan=left.nan or right.nan,
+        infinite=left.infinite or right.infinite,
     )
 
 
@@ -219,18 +219,18 @@ def fits(column: ColumnType, cells: Sequence[Any], *, key: bool = False) -> bool
             if kinds <= ({str} if column.kind == "text" else {bool}):
                 return True
         case "int" if kinds == {int}:
-            numbers = [one for one in cells if one is not None]
+            numbers = [cell for cell in cells if cell is not None]
             return bool(min(numbers) >= _LEAST and max(numbers) <= _MOST)
         case "float" if kinds == {float}:
-            return all(one is None or math.isfinite(one) for one in cells) or all(holds(column, one, key=key) for one in cells)
+            return all(cell is None or math.isfinite(cell) for cell in cells) or all(holds(column, cell, key=key) for cell in cells)
         case "decimal" if kinds == {Decimal}:
-            numbers = [one for one in cells if one is not None]
+            numbers = [cell for cell in cells if cell is not None]
             if column.whole + column.scale >= _FLOAT:
                 if short(numbers) or (column.exact and _within(numbers, column.whole, column.scale)):
                     return True
             elif (column.exact or short(numbers)) and _within(numbers, column.whole, column.scale):
                 return True
-    return all(holds(column, one, key=key) for one in cells)
+    return all(holds(column, cell, key=key) for cell in cells)
 
 
 def short(numbers: Iterable[Decimal]) -> bool:
@@ -257,8 +257,8 @@ def _within(numbers: Sequence[Decimal], whole: int, scale: int) -> bool:
 
 def holds(column: ColumnType, value: Any, *, key: bool = False) -> bool:
     """Whether a column holds a value without changing it; null always."""
-    found = type_of(value)
-    return found is None or holds_type(column, found, key=key)
+    kind = type_of(value)
+    return kind is None or holds_type(column, kind, key=key)
 
 
 def holds_type(column: ColumnType, value: ColumnType, *, key: bool = False) -> bool:
@@ -279,7 +279,7 @@ def holds_type(column: ColumnType, value: ColumnType, *, key: bool = False) -> b
         case "object":
             if value.kind != "object" or not column.fields:
                 return value.kind == "object"
-            return all(_empty(one) or _held(column.fields.get(name), one) for name, one in value.fields.items())
+            return all(_empty(field) or _held(column.fields.get(name), field) for name, field in value.fields.items())
         case "list":
             if value.kind != "list":
                 return False
@@ -301,16 +301,16 @@ def _empty(value: ColumnType) -> bool:
 def observed(documents: Iterable[Mapping[str, Any]], rules: ColumnRules, key: Sequence[str] = ()) -> dict[str, ColumnType]:
     """The settled type of each field of a sample. A value that fits with none before it, or a field whose name does not fit beside those
     before it, has no say: it is refused when it is written."""
-    found: dict[str, ColumnType] = {}
+    columns: dict[str, ColumnType] = {}
     for document in documents:
         for name, value in document.items():
             kind = type_of(value)
-            if kind is None or (name in found and kind == found[name]):
+            if kind is None or (name in columns and kind == columns[name]):
                 continue
-            wide = rules.joined(found.get(name), kind, key=name in key)
-            if wide is not None and (name in found or rules.twin(name, found) is None):
-                found[name] = wide
-    return {name: settled for name, wide in found.items() if (settled := rules.settled(wide)) is not None}
+            wide = rules.joined(columns.get(name), kind, key=name in key)
+            if wide is not None and (name in columns or rules.twin(name, columns) is None):
+                columns[name] = wide
+    return {name: settled for name, wide in columns.items() if (settled := rules.settled(wide)) is not None}
 
 
 def misfit(table: str, name: str, column: str | None, value: Any) -> str:

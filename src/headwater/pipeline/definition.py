@@ -68,8 +68,8 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def batch(self) -> int:
         """The messages written at once: what the user has chosen, however few, or what suits the adaptor."""
-        given = self.options.batch
-        return given if given is not None else max(_BATCH, type(self.adaptor).least_batch)
+        batch = self.options.batch
+        return batch if batch is not None else max(_BATCH, type(self.adaptor).least_batch)
 
     @property
     def upserts(self) -> bool:
@@ -79,7 +79,7 @@ class Sink(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_session(self) -> bool:
         """Whether a transform needs a Spark session."""
-        return any(one.needs_session for one in self.transforms)
+        return any(transform.needs_session for transform in self.transforms)
 
 
 class Branch:
@@ -91,14 +91,14 @@ class Branch:
     @strict
     def transform(self, *transforms: Transform, namespace: str | None = None) -> Branch:
         """A branch whose messages pass through these transforms, in order. `namespace`: only messages of namespaces that it matches do."""
-        for one in transforms:
-            if not isinstance(one, Transform):
+        for transform in transforms:
+            if not isinstance(transform, Transform):
                 raise BadConfig(
-                    f"{one!r} is no transform.",
+                    f"{transform!r} is no transform.",
                     hint="Use omit, pick, rename, remap, opfilter, skip, keep, pretty, sql, python(fn) or arrow(fn).",
                 )
         if namespace is not None:
-            transforms = tuple(one.within(Namespaces(namespace)) for one in transforms)
+            transforms = tuple(step.within(Namespaces(namespace)) for step in transforms)
         return Branch(self._pipeline, self._transforms + transforms, self._after)
 
     @strict
@@ -229,7 +229,7 @@ class Pipeline:
     def below(self, name: str) -> list[str]:
         """The sinks that are chained to a sink, directly or through others."""
         direct = [sink.name for sink in self.sinks.values() if sink.after == name]
-        return [found for one in direct for found in (one, *self.below(one))]
+        return [sink_name for child in direct for sink_name in (child, *self.below(child))]
 
     def tree(self) -> list[str]:
         """The pipeline as lines for people."""
@@ -239,7 +239,7 @@ class Pipeline:
             for sink in self.sinks.values():
                 if sink.after == parent:
                     inherited = len(self.sinks[parent].transforms) if parent else 0
-                    steps = "".join(f"{one} → " for one in sink.transforms[inherited:])
+                    steps = "".join(f"{transform} → " for transform in sink.transforms[inherited:])
                     lines.append(f"{'   ' * depth}└ {sink.name}: {steps}{sink.adaptor}  [{sink.namespaces}]")
                     below(sink.name, depth + 1)
 

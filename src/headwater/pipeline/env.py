@@ -39,12 +39,12 @@ def env(name: str, default: str | None = None) -> Env:
 
 def resolve(text: str | Env, environment: Mapping[str, str] | None = None) -> str:
     """The text with every `${NAME}` replaced. Errors: `BadConfig` for a name that is not set; the message never shows a value."""
-    found = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     if isinstance(text, Env):
-        if text.name not in found and text.default is not None:
+        if text.name not in variables and text.default is not None:
             return text.default
-        return _value(text.name, found)
-    return _NAME.sub(lambda match: _value(match[1], found), text)
+        return _value(text.name, variables)
+    return _NAME.sub(lambda match: _value(match[1], variables), text)
 
 
 def _value(name: str, environment: Mapping[str, str]) -> str:

@@ -70,7 +70,7 @@ def fold(value: Any) -> str:
         case bytes() as data:
             return _fold_bytes(data)
         case dict() as nested:
-            return "\x1f".join(sorted(f"{_fold_text(str(name))}\x1e{fold(one)}" for name, one in nested.items()))
+            return "\x1f".join(sorted(f"{_fold_text(str(name))}\x1e{fold(field)}" for name, field in nested.items()))
         case list() | tuple() as several:
             return "\x1f".join(map(fold, several))
         case other:
@@ -94,8 +94,8 @@ def alike(value: Any) -> Any:
             return Decimal(repr(value)) if value == value else "nan"
         case list() | tuple():
             return tuple(map(alike, value))
-        case dict():
-            return tuple((name, alike(one)) for name, one in sorted(value.items()))  # as jsonb, which calls 1 and 1.0 equal in them, too
+        case dict():  # as jsonb, which calls 1 and 1.0 equal in them, too
+            return tuple((name, alike(field)) for name, field in sorted(value.items()))
     return value
 
 

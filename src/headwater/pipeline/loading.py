@@ -25,17 +25,19 @@ def load_pipeline(where: str) -> Pipeline:
         raise NotFound(f"{path.absolute()} is a folder, and a pipeline is a file.", hint="Name the file in it, such as shop.py.")
     if not path.is_file():
         raise NotFound(f"There is no file {path}.", hint="Write one with `headwater pipeline init SRC SINK`.")
-    found = {key: value for key, value in vars(_module(path)).items() if isinstance(value, Pipeline)}
+    pipelines = {key: value for key, value in vars(_module(path)).items() if isinstance(value, Pipeline)}
     if name:
-        chosen = [value for key, value in found.items() if name in (key, value.name)]
+        chosen = [value for key, value in pipelines.items() if name in (key, value.name)]
         if not chosen:
-            raise BadConfig(f"{path} has no pipeline {name}.", hint=f"It has {', '.join(one.name for one in found.values()) or 'none'}.")
+            raise BadConfig(
+                f"{path} has no pipeline {name}.", hint=f"It has {', '.join(pipeline.name for pipeline in pipelines.values()) or 'none'}."
+            )
         return chosen[0].complete()
-    distinct = {id(value): value for value in found.values()}
+    distinct = {id(value): value for value in pipelines.values()}
     if not distinct:
         raise BadConfig(f"{path} defines no Pipeline.", hint='Define one at module level: p = Pipeline("name").')
     if len(distinct) > 1:
-        names = ", ".join(one.name for one in distinct.values())
+        names = ", ".join(pipeline.name for pipeline in distinct.values())
         raise BadConfig(f"{path} defines several pipelines: {names}.", hint=f"Name one, as in {path}:{next(iter(distinct.values())).name}.")
     return next(iter(distinct.values())).complete()
 

@@ -73,20 +73,20 @@ def op_said(name: object) -> Op:
     return _CHANGES.get(text.lower(), Op.INSERT) if isinstance(text, str) else Op.INSERT
 
 
-def identified(key: bytes | None, said: bytes | None, ids: tuple[str, ...]) -> dict[str, Any]:
+def identified(key: bytes | None, header: bytes | None, ids: tuple[str, ...]) -> dict[str, Any]:
     """The id that a record has outside of its value: as a sink of ours has said it, else what the key is: an object's fields, a list of
     them, a number, or text."""
     with suppress(BadInput):
-        if said is not None:
-            return values.decode(said)
+        if header is not None:
+            return values.decode(header)
     if key is None:
         return {}
-    found: Any = key.decode("utf-8", "backslashreplace")
+    document_id: Any = key.decode("utf-8", "backslashreplace")
     with suppress(BadInput):
         read = values.decode_any(key)
         if isinstance(read, dict):
             return read
-        found = read if isinstance(read, int | list) and not isinstance(read, bool) else found
+        document_id = read if isinstance(read, int | list) and not isinstance(read, bool) else document_id
     if len(ids) > 1:
-        return dict(zip(ids, found, strict=True)) if isinstance(found, list) and len(found) == len(ids) else {}
-    return {ids[0]: found}
+        return dict(zip(ids, document_id, strict=True)) if isinstance(document_id, list) and len(document_id) == len(ids) else {}
+    return {ids[0]: document_id}

@@ -70,15 +70,15 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
             raise BadConfig(f"{call}() knows no {self.name} {given!r}.", hint=f"Use one of {', '.join(get_args(self.kind))}.")
         try:
             if self.kind in (Size, Duration):
-                found: Any = self.kind.parse(msgspec.convert(given, str))
+                value: Any = self.kind.parse(msgspec.convert(given, str))
             else:
-                found = msgspec.convert(dict(given) if isinstance(given, Mapping) else given, self.kind)
+                value = msgspec.convert(dict(given) if isinstance(given, Mapping) else given, self.kind)
         except (msgspec.ValidationError, BadInput):
             raise self._wrong(given) from None
         least, most = self.means.least, self.means.most
-        if isinstance(found, int) and ((least is not None and found < least) or (most is not None and found > most)):
+        if isinstance(value, int) and ((least is not None and value < least) or (most is not None and value > most)):
             raise self._wrong(given)
-        return found
+        return value
 
     def _wrong(self, given: Any) -> BadConfig:
         what = repr(given) if isinstance(given, bool | int | float | None) or self.kind in (Size, Duration) else f"a {type(given).__name__}"
@@ -101,14 +101,14 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 def options_of(made: type[msgspec.Struct]) -> dict[str, Option]:
     """The options that a class declares, by name, in the order of their declaration."""
-    found = {}
+    options = {}
     for field in msgspec.structs.fields(made):
         if get_origin(field.type) is Annotated:
             kind, *more = get_args(field.type)
-            means = next((one for one in more if isinstance(one, Means)), None)
+            means = next((annotation for annotation in more if isinstance(annotation, Means)), None)
             if means is not None:
-                found[field.name] = Option(name=field.name, kind=kind, default=_default(field), means=means)
-    return found
+                options[field.name] = Option(name=field.name, kind=kind, default=_default(field), means=means)
+    return options
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
@@ -131,22 +131,22 @@ def factory(made: type[Made]) -> Callable[..., Made]:
     options, call = options_of(made), made.kind
     parameters = [
         inspect.Parameter(
-            one.name,
+            option.name,
             inspect.Parameter.KEYWORD_ONLY if number else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=one.default,
-            annotation=one.accepts,
+            default=option.default,
+            annotation=option.accepts,
         )
-        for number, one in enumerate(options.values())
+        for number, option in enumerate(options.values())
     ]
     signature = inspect.Signature(parameters, return_annotation=made)
 
     def make(*args: Any, **kwargs: Any) -> Made:
-        given = signature.bind(*args, **kwargs).arguments
-        return made(**{name: options[name].kept(call, value) for name, value in given.items()}).checked()
+        arguments = signature.bind(*args, **kwargs).arguments
+        return made(**{name: options[name].kept(call, value) for name, value in arguments.items()}).checked()
 
     make.__name__ = make.__qualname__ = call
     make.__module__ = made.__module__
-    make.__doc__ = f"{made.about.summary}\n\n" + "\n".join(f"{one.name}: {one.means.text}" for one in options.values())
+    make.__doc__ = f"{made.about.summary}\n\n" + "\n".join(f"{option.name}: {option.means.text}" for option in options.values())
     make.__signature__ = signature  # type: ignore[attr-defined]
     return strict(make)
 
@@ -156,7 +156,7 @@ def spelled(kind: Any) -> str:
     if get_origin(kind) in (Union, UnionType):
         return " | ".join(map(spelled, get_args(kind)))
     if get_origin(kind) is Literal:
-        return "Literal[" + ", ".join(f'"{one}"' for one in get_args(kind)) + "]"
+        return "Literal[" + ", ".join(f'"{choice}"' for choice in get_args(kind)) + "]"
     if get_args(kind):
         return f"{get_origin(kind).__name__}[{', '.join(map(spelled, get_args(kind)))}]"
     return "None" if kind is type(None) else str(kind.__name__)

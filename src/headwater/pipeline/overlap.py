@@ -45,7 +45,7 @@ class OverlapCheck:
         if self._reads is None:
             self._reads = self._reader.locations(self._chosen)
         own = [Location(TOPICS, log.topic(name).generation) for name in topics]
-        if any(read.meets(one) for read in self._reads for one in own):
+        if any(read.meets(location) for read in self._reads for location in own):
             raise BadConfig("The pipeline would read its own log, and never end.", hint="Narrow the source's namespace.")
 
     def check_all(self) -> None:
@@ -70,7 +70,7 @@ class OverlapCheck:
         mine = sink.adaptor.exclusive()
         for other in self._sinks.values() if mine else ():
             alike = type(other.adaptor) is type(sink.adaptor)
-            places = [one for one in mine if not (alike and one.shared)]
+            places = [place for place in mine if not (alike and place.shared)]
             if other.name != sink.name and any(a.meets(b) for a in places for b in other.adaptor.exclusive()):
                 raise BadConfig(
                     f"The sinks {sink.name} and {other.name} would write to the same place, {sink.adaptor} and {other.adaptor}.",
@@ -78,21 +78,25 @@ class OverlapCheck:
                 )
         if not self._may_meet(sink) or not (reads := self._locations()):
             return ()
-        found = tuple(sink.adaptor.overlaps(reads))
-        refuse(sink, found, _ANY)
-        return found
+        locations = tuple(sink.adaptor.overlaps(reads))
+        refuse(sink, locations, _ANY)
+        return locations
 
     def check(self, sink: Sink) -> tuple[Location, ...]:
         """`forbidden`, and the same for each namespace that is there now, as far as transforms let it be known where it goes."""
-        found = self.forbidden(sink)
-        if not found or any(isinstance(one, Python) for one in sink.transforms):
-            return found
-        renamed = chain([one for one in sink.transforms if isinstance(one, Remap)])
-        for namespace in {one.name for one in self._locations() if one.name and one.name in self._chosen and one.name in sink.namespaces}:
+        locations = self.forbidden(sink)
+        if not locations or any(isinstance(transform, Python) for transform in sink.transforms):
+            return locations
+        renamed = chain([transform for transform in sink.transforms if isinstance(transform, Remap)])
+        for namespace in {
+            location.name
+            for location in self._locations()
+            if location.name and location.name in self._chosen and location.name in sink.namespaces
+        }:
             message = renamed([Message(namespace, {}, offset=0)])[0]
             if message is not None:
-                refuse(sink, found, message.namespace)
-        return found
+                refuse(sink, locations, message.namespace)
+        return locations
 
     def _may_meet(self, sink: Sink) -> bool:
         return bool(set(self._reader.stores) & set(sink.adaptor.stores))
@@ -131,6 +135,6 @@ def refuse(sink: Sink, forbidden: Sequence[Location], namespace: str) -> None:
         place = sink.adaptor.place(namespace)
     except BadInput:  # the sink refuses the message itself
         return
-    if any(one.holds(place) for one in forbidden):
-        what = str(sink.adaptor) if not place or (namespace == _ANY and (_ANY in place or place == sink.adaptor.kind)) else place
-        raise BadConfig(f"Sink {sink.name} would write to {what}, which the same pipeline reads.", hint=_HINT)
+    if any(location.holds(place) for location in forbidden):
+        target = str(sink.adaptor) if not place or (namespace == _ANY and (_ANY in place or place == sink.adaptor.kind)) else place
+        raise BadConfig(f"Sink {sink.name} would write to {target}, which the same pipeline reads.", hint=_HINT)

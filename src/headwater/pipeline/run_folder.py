@@ -28,9 +28,9 @@ def in_folder(adaptor: A, folder: str) -> A:
     """The adaptor with every relative path in its options below `folder`. A variable whose value is not known here stays as it is."""
     changes: dict[str, Any] = {}
     for name, option in options_of(type(adaptor)).items():
-        given = getattr(adaptor, name)
-        made = _made(given, option.means, folder)
-        if made != given:
+        value = getattr(adaptor, name)
+        made = _made(value, option.means, folder)
+        if made != value:
             changes[name] = made
     return msgspec.structs.replace(adaptor, **changes) if changes else adaptor
 
@@ -48,17 +48,17 @@ def absolute(path: str | Env, folder: str) -> str | Env:
     return f"{folder}/{path if not isinstance(path, Env) or path.name in os.environ else text}"
 
 
-def _made(given: Any, means: Means, folder: str) -> Any:
-    if means.path and isinstance(given, str | Env):
-        return absolute(given, folder)
-    if means.files and isinstance(given, str):
-        return _in_address(given, means.files, folder)
-    if means.files and isinstance(given, Mapping):
-        return {name: absolute(value, folder) if name.endswith(means.files) else value for name, value in given.items()}
-    return given
+def _made(setting: Any, means: Means, folder: str) -> Any:
+    if means.path and isinstance(setting, str | Env):
+        return absolute(setting, folder)
+    if means.files and isinstance(setting, str):
+        return _in_address(setting, means.files, folder)
+    if means.files and isinstance(setting, Mapping):
+        return {name: absolute(value, folder) if name.endswith(means.files) else value for name, value in setting.items()}
+    return setting
 
 
 def _in_address(address: str, names: tuple[str, ...], folder: str) -> str:
     """The address with the files that its parameters name below `folder`. "system" is libpq's word for the system's authorities."""
-    found = re.compile(rf"([?&](?:{'|'.join(names)})=)(?!%2[Ff]|system(?:&|$))([^&#]+)")
-    return found.sub(lambda match: match[1] + (match[2] if _ELSEWHERE.match(match[2]) else f"{quote(folder)}/{match[2]}"), address)
+    pattern = re.compile(rf"([?&](?:{'|'.join(names)})=)(?!%2[Ff]|system(?:&|$))([^&#]+)")
+    return pattern.sub(lambda match: match[1] + (match[2] if _ELSEWHERE.match(match[2]) else f"{quote(folder)}/{match[2]}"), address)

@@ -38,8 +38,8 @@ class DocumentShape:
         """By field, the values that `values.decode` would give, None where a document has none; None where the documents do not fit."""
         try:
             rows = list(map(self._decode, texts))
-            found = {name: list(map(slot, rows)) for name, slot in zip(self.names, self._slots, strict=True)}
-            return {name: _revived(column) for name, column in found.items()}
+            columns = {name: list(map(slot, rows)) for name, slot in zip(self.names, self._slots, strict=True)}
+            return {name: _revived(column) for name, column in columns.items()}
         except UNREADABLE:
             return None
 
@@ -47,15 +47,15 @@ class DocumentShape:
 def shape_of(documents: Iterable[Mapping[str, Any]], known: Sequence[str] = ()) -> DocumentShape | None:
     """The shape with the known fields and those of these documents, in the order in which they appear; None where there can be none."""
     names = dict.fromkeys(known)
-    for one in documents:
-        if not one.keys() <= names.keys():
-            names.update(dict.fromkeys(one))
+    for document in documents:
+        if not document.keys() <= names.keys():
+            names.update(dict.fromkeys(document))
     return _shape(tuple(names)) if 0 < len(names) <= MOST and not any(map(_UNFIT, names)) else None
 
 
 def _revived(column: list[Any]) -> list[Any]:
     """A column with floats and decimals in place of extended JSON. Columns without objects and lists, which are most, stay as they are."""
-    return column if _NESTED.isdisjoint(map(type, column)) else [revived(one) for one in column]
+    return column if _NESTED.isdisjoint(map(type, column)) else [revived(value) for value in column]
 
 
 @lru_cache(maxsize=64)

@@ -298,8 +298,8 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
         return self._sink().rows(namespace)
 
     def _sink(self) -> SinkAdaptor[Any]:
-        found: SinkAdaptor[Any] = class_at(self.sink_class, self.extra)(self)
-        return found
+        sink: SinkAdaptor[Any] = class_at(self.sink_class, self.extra)(self)
+        return sink
 
 
 def deliverable(message: Message) -> bool:

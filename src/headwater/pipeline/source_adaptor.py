@@ -115,8 +115,8 @@ class CanRead(Adaptor, frozen=True, kw_only=True):
         return self._source().locations(chosen)
 
     def _source(self) -> SourceAdaptor[Any]:
-        found: SourceAdaptor[Any] = class_at(self.source_class, self.extra)(self)
-        return found
+        source: SourceAdaptor[Any] = class_at(self.source_class, self.extra)(self)
+        return source
 
 
 class CanCopy(CanRead, frozen=True, kw_only=True):

@@ -123,10 +123,10 @@ class _Row(msgspec.Struct):
     def id(self) -> str | None:
         """The message's id: text as it is, all else as JSON."""
         try:
-            found = Message(self.namespace, values.decode(self.value), id_fields=self.ids).id
+            document_id = Message(self.namespace, values.decode(self.value), id_fields=self.ids).id
         except BadInput:
             return None
-        return found if found is None or isinstance(found, str) else values.encode(found).decode()
+        return document_id if document_id is None or isinstance(document_id, str) else values.encode(document_id).decode()
 
     def data(self) -> str:
         """The document as JSON text with plain numbers; what is no JSON as the text that it is."""
@@ -151,17 +151,17 @@ _CELLS: dict[str, Callable[[_Row], Any]] = {
 
 def pipeline_table(name: str, options: Mapping[str, str]) -> PipelineTable:
     """The table of `pipeline:name`. Errors: `BadInput`."""
-    given = {option.lower(): value for option, value in options.items()}
+    folded = {option.lower(): value for option, value in options.items()}
     return PipelineTable(
         name,
-        namespaces=given.get("namespace", ".*"),
-        start=_offset(given, "startingOffset") or 0,
-        end=_offset(given, "endingOffset"),
+        namespaces=folded.get("namespace", ".*"),
+        start=_offset(folded, "startingOffset") or 0,
+        end=_offset(folded, "endingOffset"),
     )
 
 
-def _offset(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name.lower())
+def _offset(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name.lower())
     if text is None:
         return None
     if not text.isascii() or not text.isdigit():

@@ -44,7 +44,7 @@ class StoredDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_sink(cls, sink: Sink) -> StoredDefinition:
-        transforms = tuple((str(one), _digest(_transform(one))) for one in sink.transforms)
+        transforms = tuple((str(transform), _digest(_transform(transform))) for transform in sink.transforms)
         options = _options(sink.adaptor)
         return cls(name=sink.name, adaptor=_place(sink.adaptor), namespaces=str(sink.namespaces), options=options, transforms=transforms)
 
@@ -61,7 +61,7 @@ class StoredDefinition(msgspec.Struct, frozen=True, kw_only=True):
         if self.namespaces != before.namespaces:
             yield f"its namespaces are {self.namespaces} now, and were {before.namespaces}"
         if self.transforms != before.transforms:
-            now, then = (" → ".join(name for name, _ in one.transforms) or "none" for one in (self, before))
+            now, then = (" → ".join(name for name, _ in definition.transforms) or "none" for definition in (self, before))
             yield f"its transforms have changed ({then})" if now == then else f"its transforms are {now} now, and were {then}"
 
 
@@ -77,18 +77,18 @@ def _options(adaptor: Adaptor) -> dict[str, str]:
     return {name: _digest(repr(getattr(adaptor, name))) for name in adaptor.__struct_fields__[1:]}
 
 
-def _transform(one: Transform) -> str:
-    return f"{type(one).__name__} {one.namespaces} {_held(vars(one), _ENDLESS)}"
+def _transform(transform: Transform) -> str:
+    return f"{type(transform).__name__} {transform.namespaces} {_held(vars(transform), _ENDLESS)}"
 
 
 def _held(value: Any, levels: int) -> str:
     """A text that differs where the value does, and is the same in every process: a function is its source, never its address."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_held(one, levels - 1)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_held(item, levels - 1)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_held(one, levels - 1) for one in value) + "]"
+        return "[" + ", ".join(_held(item, levels - 1) for item in value) + "]"
     if isinstance(value, set | frozenset):
-        return "[" + ", ".join(sorted(_held(one, levels - 1) for one in value)) + "]"
+        return "[" + ", ".join(sorted(_held(item, levels - 1) for item in value)) + "]"
     if inspect.isroutine(value) or inspect.isclass(value):
         try:
             return inspect.getsource(value)

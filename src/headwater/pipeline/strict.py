@@ -19,8 +19,10 @@ def strict(call: Callable[P, T]) -> Callable[P, T]:
     signature = inspect.signature(call)
     parameters = list(signature.parameters.values())
     method = bool(parameters) and parameters[0].name == "self"
-    known = [one.name for one in parameters[method:] if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    known = [
+        parameter.name for parameter in parameters[method:] if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     # A person wrote Pipeline(...), not Pipeline.__init__(...).
     where = call.__qualname__.split(".")[-2] if call.__name__ == "__init__" else call.__name__
     hint = "See its documentation." if method else f"See `headwater pipeline about {where}`."

@@ -39,8 +39,8 @@ class Texts(Sequence[bytes]):
         offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
         if not len(column) or not np.all(offsets[1:] > offsets[:-1]):
             return False
-        found = np.frombuffer(column.buffers()[2], np.uint8)
-        return bool(np.all(found[offsets[:-1]] == ord(first)) and np.all(found[offsets[1:] - 1] == ord(last)))
+        data = np.frombuffer(column.buffers()[2], np.uint8)
+        return bool(np.all(data[offsets[:-1]] == ord(first)) and np.all(data[offsets[1:] - 1] == ord(last)))
 
     def contain(self, byte: bytes) -> bool:
         """Whether the byte is in one of them, or in what lies beside them in their column's buffer."""

@@ -73,7 +73,7 @@ class Transform(ABC):
 def chain(transforms: Sequence[Transform]) -> Apply:
     """All transforms in order, with their namespaces; commands pass by most of them, op skip drops. Errors: `Rejected`, naming the
     transform."""
-    steps = [(one.namespaces, one.takes_commands, one.opened()) for one in transforms]
+    steps = [(transform.namespaces, transform.takes_commands, transform.opened()) for transform in transforms]
 
     def apply(messages: Sequence[Message]) -> list[Message | None]:
         now: list[Message | None] = list(messages)
@@ -94,8 +94,8 @@ def chain(transforms: Sequence[Transform]) -> Apply:
             ]
             if not at:
                 continue
-            given = step([message for i in at if (message := now[i]) is not None])
-            for i, message in zip(at, given, strict=True):
+            results = step([message for i in at if (message := now[i]) is not None])
+            for i, message in zip(at, results, strict=True):
                 now[i] = None if message is None or message.op is _SKIP else message
             whole = False
         return now
@@ -105,7 +105,7 @@ def chain(transforms: Sequence[Transform]) -> Apply:
 
 def chain_of_fields(transforms: Sequence[Transform]) -> Fields | None:
     """All transforms in order as one function of a document's fields, where each one is such a function and takes every namespace."""
-    steps = [one.fields() if one.namespaces.everything else None for one in transforms]
+    steps = [transform.fields() if transform.namespaces.everything else None for transform in transforms]
     if not steps or None in steps:
         return None
     if len(steps) == 1:
@@ -159,13 +159,13 @@ def refused(transform: Transform, offset: int, error: BaseException) -> Rejected
 
 def _mixes_numbers(error: BaseException) -> bool:
     """Whether the error is Python's for a `Decimal` and a float in one operation."""
-    said = str(error)
-    return isinstance(error, TypeError) and "Decimal" in said and "float" in said
+    text = str(error)
+    return isinstance(error, TypeError) and "Decimal" in text and "float" in text
 
 
 def same_id(before: Any, after: Any) -> bool:
     """Whether two ids are one, as stored: 1 and "1" are two, and so are 1 and true."""
-    before, after = (native(one) if type(one) is Long else one for one in (before, after))
+    before, after = (native(value) if type(value) is Long else value for value in (before, after))
     return before is after or (type(before) is type(after) and before == after and canonical(before) == canonical(after))
 
 
@@ -173,10 +173,10 @@ def each_changed(transform: Transform, messages: Iterable[Message], change: Fiel
     """New messages with what `change` makes of copies of their data. Errors: as `check_id`, where the transform says that it keeps ids."""
     made: list[Message] = []
     for message in messages:
-        one = replace(message, data=change(message.data.copy()))
+        changed = replace(message, data=change(message.data.copy()))
         if transform.keeps_id:
-            check_id(transform.name, message.id, one)
-        made.append(one)
+            check_id(transform.name, message.id, changed)
+        made.append(changed)
     return made
 
 

@@ -96,7 +96,7 @@ def encode(value: Any) -> bytes:
 def encode_lines(documents: Sequence[Any]) -> bytes:
     """Each as `encode`, and a line end behind it."""
     text = _encoder.encode_lines(documents)
-    return _encoder.encode_lines([_as_json(one) for one in documents]) if b"null" in text and _is_special(documents) else text
+    return _encoder.encode_lines([_as_json(document) for document in documents]) if b"null" in text and _is_special(documents) else text
 
 
 def as_json(value: Any) -> Any:
@@ -110,9 +110,9 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"$numberDouble": float_text(value)}
     if type(value) is dict:
-        return {name: one if type(one) in _PLAIN else _as_json(one) for name, one in value.items()}
+        return {name: item if type(item) in _PLAIN else _as_json(item) for name, item in value.items()}
     if type(value) is list:
-        return [_as_json(one) for one in value]
+        return [_as_json(item) for item in value]
     return int(value) if type(value) is Long else value
 
 
@@ -132,7 +132,7 @@ def unmarked(lines: bytes) -> bytes:
         lines = tag.sub(number, lines)
     if MARK not in lines:
         return lines
-    return b"\n".join([encode(decode_plain(one)) if MARK in one else one for one in lines.split(b"\n")])
+    return b"\n".join([encode(decode_plain(line)) if MARK in line else line for line in lines.split(b"\n")])
 
 
 def tagged(value: Any, *, every: bool = False) -> Any:
@@ -145,17 +145,17 @@ def tagged(value: Any, *, every: bool = False) -> Any:
         return value
     if kind is dict:
         out: dict[str, Any] = {}
-        for name, one in value.items():
-            kind = type(one)
+        for name, field in value.items():
+            kind = type(field)
             if kind in _PLAIN:
-                out[name] = one
-            elif kind is float and one - one == 0.0:  # finite: asked without a call, because floats are many
-                out[name] = {"$numberDouble": repr(one)}
+                out[name] = field
+            elif kind is float and field - field == 0.0:  # finite: asked without a call, because floats are many
+                out[name] = {"$numberDouble": repr(field)}
             else:
-                out[name] = tagged(one, every=every)
+                out[name] = tagged(field, every=every)
         return out
     if kind is list:
-        return [one if type(one) in _PLAIN else tagged(one, every=every) for one in value]
+        return [item if type(item) in _PLAIN else tagged(item, every=every) for item in value]
     if kind is Long:
         return {"$numberLong": str(int(value))} if int(value) in INT32 else int(value)
     if kind is Decimal:
@@ -170,11 +170,11 @@ def revived(value: Any) -> Any:
     The one in a date, `{"$date": {"$numberLong": ...}}`, is a part of it and stays.
     """
     if type(value) is not dict:
-        return [revived(one) if type(one) in _NESTED else one for one in value] if type(value) is list else value
+        return [revived(item) if type(item) in _NESTED else item for item in value] if type(value) is list else value
     if _is_date(value):
         return value
-    found = _number(value) if _is_number(value) else value
-    return _revived(value) if found is value else found
+    scalar = _number(value) if _is_number(value) else value
+    return _revived(value) if scalar is value else scalar
 
 
 def _is_number(value: dict[str, Any]) -> bool:
@@ -188,16 +188,16 @@ def _is_date(value: dict[str, Any]) -> bool:
 
 def _number(value: dict[str, Any]) -> Any:
     """The number that an object is; the object itself where it is none, or NaN or infinite and no float."""
-    found = native(value)
-    if type(found) is int and "$numberLong" in value:
-        return long(found)
-    return value if isinstance(found, Decimal) and not found.is_finite() else found
+    scalar = native(value)
+    if type(scalar) is int and "$numberLong" in value:
+        return long(scalar)
+    return value if isinstance(scalar, Decimal) and not scalar.is_finite() else scalar
 
 
 def _revived(document: dict[str, Any]) -> dict[str, Any]:
-    for name, one in document.items():
-        if type(one) in _NESTED:
-            document[name] = revived(one)
+    for name, item in document.items():
+        if type(item) in _NESTED:
+            document[name] = revived(item)
     return document
 
 
@@ -206,10 +206,10 @@ def from_text(value: Any) -> Any:
     if isinstance(value, float):
         return Decimal(repr(value))
     if isinstance(value, list):
-        return [from_text(one) for one in value]
+        return [from_text(item) for item in value]
     if isinstance(value, dict) and not _is_date(value):
-        found = _number(value) if _is_number(value) else value
-        return {name: from_text(one) for name, one in value.items()} if found is value else found
+        scalar = _number(value) if _is_number(value) else value
+        return {name: from_text(item) for name, item in value.items()} if scalar is value else scalar
     return value
 
 
@@ -217,7 +217,7 @@ def field_by_field(texts: Sequence[bytes], change: Callable[[dict[str, Any]], di
     """Documents whose fields were moved about, their values untouched and unread; None where one of the texts is no document."""
     decode, encode = _fields.decode, _encoder.encode
     try:
-        return [encode(change(decode(one))) for one in texts]
+        return [encode(change(decode(text))) for text in texts]
     except UNREADABLE:
         return None
 
@@ -240,14 +240,14 @@ def _is_json(value: Any) -> bool:
     """Whether there is nothing to convert, which is the rule: looking is quicker than making all of it anew."""
     kind = type(value)
     if kind is dict:
-        for key, one in value.items():  # a generator costs three times as much
-            kind = type(one)
-            if type(key) is not str or (kind not in _FLAT and not (one.is_finite() if kind is Decimal else _is_json(one))):
+        for key, item in value.items():  # a generator costs three times as much
+            kind = type(item)
+            if type(key) is not str or (kind not in _FLAT and not (item.is_finite() if kind is Decimal else _is_json(item))):
                 return False
         return True
     if kind is list:
-        for one in value:  # noqa: SIM110
-            if type(one) not in _PLAIN and not _is_json(one):
+        for item in value:  # noqa: SIM110
+            if type(item) not in _PLAIN and not _is_json(item):
                 return False
         return True
     return kind in _FLAT or kind is Long or (kind is Decimal and value.is_finite())
@@ -270,11 +270,11 @@ def _converted(value: Any) -> Any:
         case str():
             return str(value)
         case Mapping():
-            return {_name(key): _converted(one) for key, one in value.items()}
+            return {_name(key): _converted(item) for key, item in value.items()}
         case list() | tuple():
-            return [_converted(one) for one in value]
+            return [_converted(item) for item in value]
         case set() | frozenset():  # in an order that does not change from process to process
-            return sorted((_converted(one) for one in value), key=canonical)
+            return sorted((_converted(item) for item in value), key=canonical)
         case datetime():
             if value != value:  # pandas' NaT, which calls itself a datetime
                 return None
@@ -332,13 +332,13 @@ def native(value: Any) -> Any:
 
 def natives(value: Any) -> Any:
     """`native` all the way down."""
-    found = native(value)
-    if found is not value:
-        return found
+    converted = native(value)
+    if converted is not value:
+        return converted
     if isinstance(value, dict):
-        return {key: natives(one) for key, one in value.items()}
+        return {key: natives(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [natives(one) for one in value]
+        return [natives(item) for item in value]
     return value
 
 
@@ -364,8 +364,8 @@ def _is_special(value: Any) -> bool:
         return not math.isfinite(value)
     inner = value.values() if type(value) is dict else value if type(value) is list else ()
     with suppress(RecursionError):
-        for one in inner:
-            if type(one) not in _PLAIN and _is_special(one):
+        for item in inner:
+            if type(item) not in _PLAIN and _is_special(item):
                 return True
     return False
 

@@ -68,32 +68,34 @@ def _waiting(fold: QueueFold, key: bytes) -> int | None:
 def all_waiters(fold: QueueFold, id: int) -> set[int]:
     """The ids of all rows that wait for a row, also by way of others."""
     ids, waiters = fold.columns.ids, fold.columns.waits.waiters
-    found, far = set[int](), [id]
+    waiter_ids, far = set[int](), [id]
     for waited in far:
         for slot in waiters.get(waited, ()):
-            if ids[slot] not in found:
-                found.add(ids[slot])
+            if ids[slot] not in waiter_ids:
+                waiter_ids.add(ids[slot])
                 far.append(ids[slot])
-    return found
+    return waiter_ids
 
 
 def _check_cycle(fold: QueueFold, edges: dict[int, set[int]], start: int) -> None:
     """`edges`: by id, what rows will wait for beside what they wait for already."""
-    columns, found, far = fold.columns, dict[int, int](), [start]  # the ids that it waits for, each with the one that waits for it
+    columns, waiter_by_id, far = fold.columns, dict[int, int](), [start]  # the ids that it waits for, each with the one that waits for it
     for id in far:
         for waited in (*columns.waits.after.get(columns.find(id), ()), *edges.get(id, ())):
-            if waited not in found and columns.find(waited) >= 0:
-                found[waited] = id
+            if waited not in waiter_by_id and columns.find(waited) >= 0:
+                waiter_by_id[waited] = id
                 far.append(waited)
-        if start in found:
+        if start in waiter_by_id:
             break
-    if start not in found:
+    if start not in waiter_by_id:
         return
-    cycle = [start, found[start]]
+    cycle = [start, waiter_by_id[start]]
     while cycle[-1] != start:
-        cycle.append(found[cycle[-1]])
+        cycle.append(waiter_by_id[cycle[-1]])
     keys = [_shown(key_of(fold.columns.bodies[fold.columns.find(id)])) for id in reversed(cycle)]
-    waits = [f"{one} {'waits ' if not place else ''}for {other}" for place, (one, other) in enumerate(pairwise(keys))]
+    waits = [
+        f"{waiting_key} {'waits ' if not place else ''}for {awaited_key}" for place, (waiting_key, awaited_key) in enumerate(pairwise(keys))
+    ]
     more = f", and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
     raise BadInput(f"These rows would wait for each other: {', '.join(waits[:_SHOWN])}{more}.", hint="Leave one of them out of `after`.")
 

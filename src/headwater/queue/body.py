@@ -84,10 +84,10 @@ def process_of(body: bytes) -> int:
 
 def processes_of(bodies: Sequence[bytes], places: Sequence[int]) -> bytearray:
     """The process dates of many bodies, as a body has them. Some at a time: a million small objects would stay in memory."""
-    found = bytearray()
+    dates = bytearray()
     for at in range(0, len(places), _PART):
-        found += b"".join([bodies[place][_PROCESS] for place in places[at : at + _PART]])
-    return found
+        dates += b"".join([bodies[place][_PROCESS] for place in places[at : at + _PART]])
+    return dates
 
 
 def insertion_of(body: bytes) -> int:

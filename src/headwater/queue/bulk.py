@@ -86,5 +86,5 @@ def leave_homes(fold: QueueFold, slots: Sequence[int]) -> None:
     if homes and homes.count(homes[0]) == len(homes):  # they were put together
         fold.homes.remove(homes[0], len(homes))
         return
-    for home, those in groupby(homes):
-        fold.homes.remove(home, len(list(those)))
+    for home, rows in groupby(homes):
+        fold.homes.remove(home, len(list(rows)))

@@ -168,13 +168,13 @@ class Carrier:
         with held(fold, places):
             if not await self._runtime.log.tail():  # their records may be under way
                 return NO_DATA
-            found = await self._runtime.reader.read(places)
-        for data in found.values():
+            data_by_place = await self._runtime.reader.read(places)
+        for data in data_by_place.values():
             if isinstance(data, HeadwaterError):
                 self._rests_until = self._runtime.now_ms() + _MARK_AFTER
                 _logger.warning("The log of the queue %s cannot be shortened: %s", self._runtime.name, data)
                 raise data
-        return cast(Mapping[DataPlace, bytes], found)
+        return cast(Mapping[DataPlace, bytes], data_by_place)
 
     async def _carry_rest(self, fold: QueueFold, before: int, spare: bool) -> None:
         """Carry what is no row and has its home up to a sequence, slice by slice: a pause, answers, results and keys of done rows."""
@@ -240,10 +240,10 @@ def oldest_rows(fold: QueueFold, most: int) -> list[int]:
         needed = np.fromiter(fold.data.homes.keys(), np.int64, len(fold.data.homes))
         homes[np.searchsorted(slots, needed)] = np.fromiter(fold.data.homes.values(), np.int64, len(fold.data.homes))
     if len(slots) > most:
-        first = np.argpartition(homes, most)[:most]
-        slots, homes = slots[first], homes[first]
-    found: list[int] = slots[np.argsort(homes, kind="stable")].tolist()
-    return found
+        places = np.argpartition(homes, most)[:most]
+        slots, homes = slots[places], homes[places]
+    oldest: list[int] = slots[np.argsort(homes, kind="stable")].tolist()
+    return oldest
 
 
 def _slice(fold: QueueFold, oldest: list[tuple[int, int]], at: int) -> tuple[list[tuple[int, int]], int]:

@@ -54,10 +54,10 @@ class Catalogue:
     async def entry(self, name: str) -> QueueEntry:
         """A queue. Errors: `UnknownQueue`, with the nearest name that is there."""
         fold = await asyncio.to_thread(self._look)
-        found = fold.entries.get(name)
-        if found is None:
+        entry = fold.entries.get(name)
+        if entry is None:
             raise unknown(name, fold)
-        return found
+        return entry
 
     def _look(self) -> CatalogueFold:
         """The queues by the log alone, whoever owns the catalogue. Nobody changes what this returns. Blocking."""

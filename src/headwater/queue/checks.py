@@ -115,8 +115,8 @@ def checked_row(new: NewRow, settings: EffectiveSettings, now: int) -> CheckedRo
     if schedule is not None:
         if len(schedule.cron) > MAX_NAME:
             raise BadInput(f"The cron expression of {_shown(key)} is too long.", hint=f"Give up to {MAX_NAME} characters.")
-        given = new.delay is not None or new.process_date is not None
-        checked.schedule, checked.dated = str(schedule), given or not (schedule.every or schedule.cron)
+        has_date = new.delay is not None or new.process_date is not None
+        checked.schedule, checked.dated = str(schedule), has_date or not (schedule.every or schedule.cron)
     if new.after or new.after_dead:
         checked.after, checked.after_dead = _checked_after(key, new.after), new.after_dead
         if new.after_dead not in ("", "hold", "cancel"):
@@ -161,13 +161,13 @@ def checked_name(name: str, what: str) -> bytes:
     return encoded
 
 
-def checked_duration(given: int | None, usual: int, what: str, least: int = 0) -> int:
+def checked_duration(value: int | None, usual: int, what: str, least: int = 0) -> int:
     """A duration in milliseconds. Errors: `BadInput`."""
-    if given is None:
+    if value is None:
         return usual
-    if type(given) is not int or not least <= given <= MAX_DATE // 2:
-        raise BadInput(f"{what} of {given!r} ms is none.", hint=f"Give a whole number from {least} on.")
-    return given
+    if type(value) is not int or not least <= value <= MAX_DATE // 2:
+        raise BadInput(f"{what} of {value!r} ms is none.", hint=f"Give a whole number from {least} on.")
+    return value
 
 
 def cut_error(error: str) -> str:

@@ -62,15 +62,15 @@ class ClaimReader:
     async def _complete(self, answer: RecalledAnswer[Claimed]) -> Claimed:
         claimed = await answer.future
         errors = await self._fill(claimed.claims)
-        left = [one for one in claimed.claims if type(one.row.data) is not DataPlace]
+        left = [claim for claim in claimed.claims if type(claim.row.data) is not DataPlace]
         if errors and not left:
             raise errors[0]
         claimed.claims[:] = left
         return claimed
 
     async def _serve(self, served: Served) -> None:
-        await self._fill([one for _, rows in served for one in rows])
-        complete = [(claim, [one for one in rows if type(one.row.data) is not DataPlace]) for claim, rows in served]
+        await self._fill([row for _, rows in served for row in rows])
+        complete = [(claim, [row for row in rows if type(row.row.data) is not DataPlace]) for claim, rows in served]
         self._runtime.tell([(claim, rows) for claim, rows in complete if rows])
         if lacking := [claim for claim, rows in complete if not rows]:
             self._runtime.waiting.put_back(lacking)
@@ -81,31 +81,31 @@ class ClaimReader:
         """Give rows their data; return why some could not be read. A row whose claim no longer counts keeps the place of its data."""
         fold = self._runtime.decisions.fold
         lacking: list[tuple[ClaimedRow, DataPlace]] = []
-        for one in rows:
-            slot = fold.claims.by_token.get(one.token) if type(one.row.data) is DataPlace else None
+        for row in rows:
+            slot = fold.claims.by_token.get(row.token) if type(row.row.data) is DataPlace else None
             if slot is not None and fold.columns.bodies[slot][FLAGS] & ON_LOG:
                 data = row_at(fold, slot).data  # they may have been carried meanwhile
                 if type(data) is DataPlace:
-                    lacking.append((one, data))
+                    lacking.append((row, data))
                 else:
-                    give_data(one.row, data)
+                    give_data(row.row, data)
         with held(fold, places := [place for _, place in lacking]):
-            found = await self._reader.read(places)
+            outcomes = await self._reader.read(places)
         failed: list[tuple[ClaimedRow, HeadwaterError]] = []
-        for one, place in lacking:
-            data_or_error = found[place]
+        for row, place in lacking:
+            data_or_error = outcomes[place]
             if isinstance(data_or_error, HeadwaterError):
-                failed.append((one, data_or_error))
+                failed.append((row, data_or_error))
             else:
-                give_data(one.row, data_or_error)
+                give_data(row.row, data_or_error)
         self._give_back(failed)
         return [error for _, error in failed]
 
     def _give_back(self, failed: list[tuple[ClaimedRow, HeadwaterError]]) -> None:
         decisions = self._runtime.begin(self._runtime.now_ms()) if failed else None
         if decisions is not None:
-            later = [one.token for one, error in failed if isinstance(error, Unavailable)]
-            unreadable = [(one.token, f"The data cannot be read: {error}") for one, error in failed if not isinstance(error, Unavailable)]
+            later = [row.token for row, error in failed if isinstance(error, Unavailable)]
+            unreadable = [(row.token, f"The data cannot be read: {error}") for row, error in failed if not isinstance(error, Unavailable)]
             failures = [FailedClaim(token, text, _AGAIN) for token, text in unreadable]
             self._runtime.decide(decisions, lambda made: made.release(later, _AGAIN) + made.fail(failures))
             self._runtime.write(decisions)

@@ -150,7 +150,7 @@ class Claims:
             heapq.heappush(self._heap, _entry(claim))
         if len(self._run) + len(self._heap) > _FEW + 2 * len(self.by_slot):
             # Claims mostly end early: without this, an hour of them would stay in memory.
-            self._run = deque(one for one in self._run if self.by_slot.get(one.slot) is one)
+            self._run = deque(lease for lease in self._run if self.by_slot.get(lease.slot) is lease)
             self._heap = sorted(lease for lease in self._heap if self._lasts(lease))
 
     def _lasts(self, lease: _Lease) -> bool:

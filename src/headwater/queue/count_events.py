@@ -56,23 +56,23 @@ class CountEvents:
         self._timer = None
         if not self._events:
             return
-        now, found = self._now_ms(), self._read()
-        seconds, totals = max(now - self._changed, INTERVAL) / 1000, _totals(found)
+        now, statistics = self._now_ms(), self._read()
+        seconds, totals = max(now - self._changed, INTERVAL) / 1000, _totals(statistics)
         rates = Rates(*(round((after - before) / seconds, 3) for before, after in zip(self._base, totals, strict=True)))
-        told = counts_told(found, rates)
+        counts = counts_told(statistics, rates)
         self._base = totals
-        if told != self._last:
-            self._last = told
-            self._events.tell(QueueEvent("counts", now, counts=told, position=self._position()))
-        self._events.due(now, found.counts.due, self._position())
+        if counts != self._last:
+            self._last = counts
+            self._events.tell(QueueEvent("counts", now, counts=counts, position=self._position()))
+        self._events.due(now, statistics.counts.due, self._position())
         if any(rates):  # that nothing more happens is news, too
             self._set(now + INTERVAL)
 
 
-def counts_told(found: QueueStatistics, rates: Rates) -> QueueCounts:
+def counts_told(statistics: QueueStatistics, rates: Rates) -> QueueCounts:
     """What an event tells of the rows that there are."""
-    return QueueCounts(found.counts, rates, found.oldest_due, found.paused, found.waiting_claims)
+    return QueueCounts(statistics.counts, rates, statistics.oldest_due, statistics.paused, statistics.waiting_claims)
 
 
-def _totals(found: QueueStatistics) -> Rates:
-    return Rates(found.puts, found.claims, found.done, found.failed)
+def _totals(statistics: QueueStatistics) -> Rates:
+    return Rates(statistics.puts, statistics.claims, statistics.done, statistics.failed)

@@ -93,7 +93,7 @@ def parse_cron(text: object) -> CronExpression:
 
 
 def _field(word: str, name: str, least: int, most: int, names: dict[str, int]) -> frozenset[int]:
-    found: set[int] = set()
+    values: set[int] = set()
     for item in word.split(","):
         matched = _ITEM.fullmatch(item)
         if matched is None:
@@ -105,8 +105,8 @@ def _field(word: str, name: str, least: int, most: int, names: dict[str, int]) -
         if end < begin:
             raise BadInput(f"The {name} {item!r:.40} of a cron expression goes backwards.", hint="Give the lower one first, or a list.")
         stride = 1 if step is None else _number(step, name, 1, most, {})
-        found.update(range(begin, end + 1, stride))
-    return frozenset(found)
+        values.update(range(begin, end + 1, stride))
+    return frozenset(values)
 
 
 def _number(text: str, name: str, least: int, most: int, names: dict[str, int]) -> int:

@@ -60,11 +60,11 @@ def length_of(data: bytes) -> int:
     return data.length if type(data) is DataPlace else len(data)
 
 
-def same_data(one: bytes, other: bytes) -> bool:
+def same_data(left: bytes, right: bytes) -> bool:
     """Whether two rows have the same data, wherever these lie."""
-    if type(one) is not DataPlace and type(other) is not DataPlace:
-        return one == other
-    return length_of(one) == length_of(other) and _what(one) == _what(other)
+    if type(left) is not DataPlace and type(right) is not DataPlace:
+        return left == right
+    return length_of(left) == length_of(right) and _what(left) == _what(right)
 
 
 def _what(data: bytes) -> bytes:

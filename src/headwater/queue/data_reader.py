@@ -39,21 +39,21 @@ class DataReader:
         wanted = list(places)
         if not wanted:
             return {}
-        found: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        self._wanted.append((wanted, found))
+        future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._wanted.append((wanted, future))
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_all())
-        return await found
+        return await future
 
     async def _read_all(self) -> None:
         """Read for all who wait, until nobody does."""
         try:
             while self._wanted:
                 asking, self._wanted = self._wanted, []
-                found = await self._found([place for places, future in asking if not future.done() for place in places])
+                outcomes = await self._found([place for places, future in asking if not future.done() for place in places])
                 for _, future in asking:
                     if not future.done():  # its caller may have given up
-                        future.set_result(found)
+                        future.set_result(outcomes)
         finally:
             self._reading = None
             for _, future in self._wanted:
@@ -63,34 +63,34 @@ class DataReader:
         wanted: dict[int, list[DataPlace]] = {}
         for place in dict.fromkeys(places):
             wanted.setdefault(place.sequence, []).append(place)
-        found: dict[DataPlace, bytes | HeadwaterError] = {}
+        outcomes: dict[DataPlace, bytes | HeadwaterError] = {}
         for sequence in [sequence for sequence in wanted if sequence in self._recent]:
             self._recent.move_to_end(sequence)
-            found.update(self._cut(self._recent[sequence], wanted.pop(sequence)))
+            outcomes.update(self._cut(self._recent[sequence], wanted.pop(sequence)))
         if wanted:
             more, large = await asyncio.to_thread(self._read, wanted)
-            found.update(more)
+            outcomes.update(more)
             for sequence, payload in large:
                 self._keep(sequence, payload)
-        return found
+        return outcomes
 
     def _read(self, wanted: Mapping[int, Sequence[DataPlace]]) -> tuple[Found, list[tuple[int, bytes]]]:
         """In a thread. What was found, and records that hold much beside it."""
-        found: dict[DataPlace, bytes | HeadwaterError] = {}
-        others: list[tuple[int, bytes]] = []
+        outcomes: dict[DataPlace, bytes | HeadwaterError] = {}
+        large: list[tuple[int, bytes]] = []
         try:
             for sequence, payload in self._region.payloads_at(self._table, sorted(wanted)):
-                found.update(self._cut(payload, wanted[sequence]))
+                outcomes.update(self._cut(payload, wanted[sequence]))
                 if len(payload) <= _RECENT and len(payload) > 2 * sum(place.length for place in wanted[sequence]):
-                    others.append((sequence, payload))
-                    del others[:-4]
+                    large.append((sequence, payload))
+                    del large[:-4]
         except HeadwaterError as error:
-            left = [sequence for sequence, places in wanted.items() if places[0] not in found]
+            left = [sequence for sequence, places in wanted.items() if places[0] not in outcomes]
             if len(wanted) == 1:
                 return dict.fromkeys(wanted[left[0]], error), []
             for sequence in left:  # one by one: one that cannot be read does not spoil the others
-                found.update(self._read({sequence: wanted[sequence]})[0])
-        return found, others
+                outcomes.update(self._read({sequence: wanted[sequence]})[0])
+        return outcomes, large
 
     def _cut(self, payload: bytes, places: Sequence[DataPlace]) -> Iterator[tuple[DataPlace, bytes | HeadwaterError]]:
         for place in places:
@@ -110,10 +110,10 @@ class DataReader:
 
     async def fill(self, rows: Sequence[Row]) -> None:
         """Give rows their data that have only the places of these. Errors: what reading raises, `Damaged` and `OffsetGone` among it."""
-        found = await self.read(places_of(rows))
+        outcomes = await self.read(places_of(rows))
         for row in rows:
             if type(row.data) is DataPlace:
-                give_data(row, found[row.data])
+                give_data(row, outcomes[row.data])
 
 
 def places_of(rows: Iterable[Row]) -> list[DataPlace]:

@@ -117,10 +117,10 @@ def shown_address(address: str) -> str:
 
 def _untold(decisions: Decisions) -> list[int]:
     """Some dead rows that were not told yet, the oldest deaths first."""
-    found = list[int]()
+    ids = list[int]()
     for id, death in decisions.fold.deaths.items():
         if not death.told:
-            found.append(id)
-            if len(found) == _AT_ONCE:
+            ids.append(id)
+            if len(ids) == _AT_ONCE:
                 break
-    return found
+    return ids

@@ -322,13 +322,13 @@ class Decisions(FinishDecisions):
         fold, size = self.fold, 0
         for slot in slots:
             row = whole_row(fold, slot)
-            found = data.get(place_in(row.body)) if row.body[FLAGS] & ON_LOG else None
+            row_data = data.get(place_in(row.body)) if row.body[FLAGS] & ON_LOG else None
             part = records.encode_whole(records.CARRY, row)
-            adds = len(part) + (0 if found is None else len(found) + records.DATA_HEAD)
+            adds = len(part) + (0 if row_data is None else len(row_data) + records.DATA_HEAD)
             if size and size + adds > most_bytes:
                 return
-            if found is not None:
-                row = row._replace(body=with_place(row.body, self._placed(found, keep=False)))
+            if row_data is not None:
+                row = row._replace(body=with_place(row.body, self._placed(row_data, keep=False)))
                 part = records.encode_whole(records.CARRY, row)
             self._parts.append(part)
             fold.write(row)
@@ -336,13 +336,13 @@ class Decisions(FinishDecisions):
         if 0 < fold.paused <= before:
             fold.pause()
             self._parts.append(bytes([records.PAUSE]))
-        for name, known in list(takewhile(lambda one: one[1].home <= before, fold.answers)):  # they are in the order of their homes
-            if known.expires > self._now:  # else it is forgotten, now that it is the first
-                part = records.encode_answered(known.expires, name.encode(), known.digest, known.puts)
+        for name, answer in list(takewhile(lambda entry: entry[1].home <= before, fold.answers)):  # they are in the order of their homes
+            if answer.expires > self._now:  # else it is forgotten, now that it is the first
+                part = records.encode_answered(answer.expires, name.encode(), answer.digest, answer.puts)
                 if size and size + len(part) > most_bytes:
                     return
                 self._parts.append(part)
-                fold.answers.keep(known.expires, name, known.digest, known.puts)
+                fold.answers.keep(answer.expires, name, answer.digest, answer.puts)
                 size += len(part)
 
 

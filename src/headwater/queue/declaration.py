@@ -102,18 +102,18 @@ def read_declaration(text: object, queue: str = "") -> Declaration:
         raise BadInput("The declaration is too large.", hint=f"Give up to {_MOST >> 10} KiB.")
     if not text.strip():
         return Declaration(text="")
-    found = _from_xml(text) if text.lstrip("\ufeff \t\r\n").startswith("<") else _from_toml(text)
-    if queue and found.name and found.name != queue:
-        raise BadInput(f"The declaration is of a table {found.name!r}, not of {queue!r}.", hint="Give it the name of the queue.")
-    read_settings(found.settings, EffectiveSettings())
-    if "region" in found.settings:
+    declaration = _from_xml(text) if text.lstrip("\ufeff \t\r\n").startswith("<") else _from_toml(text)
+    if queue and declaration.name and declaration.name != queue:
+        raise BadInput(f"The declaration is of a table {declaration.name!r}, not of {queue!r}.", hint="Give it the name of the queue.")
+    read_settings(declaration.settings, EffectiveSettings())
+    if "region" in declaration.settings:
         raise BadInput(
             "A declaration does not say where a queue lies.", hint="Give the region when the queue is created, and leave it out here."
         )
-    names = [column.name for column in found.columns]
+    names = [column.name for column in declaration.columns]
     if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
         raise BadInput(f"The column {twice!r} is declared twice.", hint="Leave one of them out.")
-    return found
+    return declaration
 
 
 # -- XML ------------------------------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ def _from_xml(text: str) -> Declaration:
 
 
 def _text_free(element: ElementTree.Element) -> None:
-    for found in (element.text, element.tail):
-        if found and found.strip():
-            raise BadInput(f"The text {found.strip()[:40]!r} has no place in a declaration.", hint=f"Write it such as {_EXAMPLE}.")
+    for text in (element.text, element.tail):
+        if text and text.strip():
+            raise BadInput(f"The text {text.strip()[:40]!r} has no place in a declaration.", hint=f"Write it such as {_EXAMPLE}.")
 
 
 # -- TOML -----------------------------------------------------------------------------------------------------
@@ -157,17 +157,17 @@ def _text_free(element: ElementTree.Element) -> None:
 
 def _from_toml(text: str) -> Declaration:
     try:
-        found = tomllib.loads(text)
+        document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(
             f"The declaration is neither XML nor TOML: {error}.", hint='Begin with name = "pages", or with <table …>.'
         ) from error
-    settings, columns = found.pop("settings", {}), found.pop("column", [])
+    settings, columns = document.pop("settings", {}), document.pop("column", [])
     if not isinstance(settings, dict):
         raise BadInput("`settings` is a table.", hint="Write [settings], and each setting below it.")
-    if not isinstance(columns, list) or not all(isinstance(one, dict) for one in columns):
+    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
         raise BadInput("`column` is a list of tables.", hint="Write [[column]] for each, with name and type below it.")
-    return _made(text, found, settings, [_column(one, number) for number, one in enumerate(columns)])
+    return _made(text, document, settings, [_column(column, number) for number, column in enumerate(columns)])
 
 
 # -- both -----------------------------------------------------------------------------------------------------
@@ -185,12 +185,12 @@ def _made(text: str, table: dict[str, Any], settings: dict[str, Any], columns: l
     return Declaration(text=text, name=name, settings=settings, columns=tuple(columns))
 
 
-def _column(given: dict[str, Any], place: int) -> DeclaredColumn:
-    name, kind, required = given.pop("name", None), given.pop("type", None), given.pop("required", False)
+def _column(fields: dict[str, Any], place: int) -> DeclaredColumn:
+    name, kind, required = fields.pop("name", None), fields.pop("type", None), fields.pop("required", False)
     if not isinstance(name, str) or not _COLUMN_NAME.fullmatch(name):
         raise BadInput(f"Column {place + 1} has no name.", hint='Give it one, such as name="url".')
-    if given:
-        unknown = next(iter(given))
+    if fields:
+        unknown = next(iter(fields))
         raise BadInput(f"{unknown!r} is nothing that a column declares.", hint=nearest(unknown, ("name", "type", "required")))
     if kind not in get_args(ColumnType):
         shown = "no type" if kind is None else f"the type {kind!r}"

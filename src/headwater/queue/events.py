@@ -42,10 +42,10 @@ class QueueEvents:
 
     def died(self, deaths: deque[tuple[int, QueueEvent]], durable: int) -> None:
         """Rows were given up: tell, and remove, those whose records are durable up to a sequence."""
-        told = list[QueueEvent]()
+        events = list[QueueEvent]()
         while deaths and deaths[0][0] <= durable:
-            told.append(deaths.popleft()[1])
-        for event in _resumable(told):
+            events.append(deaths.popleft()[1])
+        for event in _resumable(events):
             self.tell(event)
 
     def listen(self, due: int, missed: Sequence[QueueEvent] | None = ()) -> AsyncIterator[QueueEvent]:
@@ -106,14 +106,14 @@ def deaths_behind(fold: QueueFold, position: int, durable: int) -> list[QueueEve
     that position, because it was restored from an older copy."""
     if position > durable:
         return None
-    found = [(death.position, id, death) for id, death in fold.deaths.items() if position < death.position <= durable]
-    if len(found) >= _MOST:
+    deaths = [(death.position, id, death) for id, death in fold.deaths.items() if position < death.position <= durable]
+    if len(deaths) >= _MOST:
         return None
     bodies = fold.columns.bodies
     return _resumable(
         [
             QueueEvent("dead", death.date, id, key_of(bodies[death.slot]), REASONS[death.reason], position=sequence)
-            for sequence, id, death in sorted(found)
+            for sequence, id, death in sorted(deaths)
         ]
     )
 

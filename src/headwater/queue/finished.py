@@ -81,7 +81,7 @@ class Finished:
             heapq.heappush(self._dates, (expires, id))
             self.earliest = min(self.earliest, expires)
             if len(self._dates) > 2 * len(self.results) + _SPARE:
-                self._dates = sorted((one.expires, id) for id, one in self.results.items())
+                self._dates = sorted((result.expires, id) for id, result in self.results.items())
 
     def remember(self, key: bytes, id: int, done: int, until: int) -> None:
         """A key is done. Where it was done before, and that is remembered for longer, the longer time counts."""
@@ -96,7 +96,7 @@ class Finished:
             heapq.heappush(self._key_dates, (until, key))
             self.earliest = min(self.earliest, until)
             if len(self._key_dates) > 2 * len(self.keys) + _SPARE:
-                self._key_dates = sorted((one.until, key) for key, one in self.keys.items())
+                self._key_dates = sorted((done_key.until, key) for key, done_key in self.keys.items())
 
     def forget(self, ids: Iterable[int]) -> None:
         """Forget results before their date."""

@@ -45,13 +45,13 @@ class Backoff(msgspec.Struct, frozen=True):
         return int(longest * random.uniform(0.5, 1.0))
 
 
-def duration_of(given: object, what: str) -> int:
+def duration_of(value: object, what: str) -> int:
     """Milliseconds of a duration such as "30s". Errors: `BadInput` for a number without a unit, and for what is no text."""
-    if isinstance(given, Duration):
-        return int(given)
-    if not isinstance(given, str):
-        raise BadInput(f"{what}={given!r:.60} is no duration.", hint=f'Write it with its unit, such as {what}="30s".')
-    return _milliseconds(given)
+    if isinstance(value, Duration):
+        return int(value)
+    if not isinstance(value, str):
+        raise BadInput(f"{what}={value!r:.60} is no duration.", hint=f'Write it with its unit, such as {what}="30s".')
+    return _milliseconds(value)
 
 
 @lru_cache(maxsize=1024)  # the same few are given with every call, and parsing one takes longer than the rest of a claim

@@ -83,12 +83,12 @@ def read_rows(body: bytes, *, lines: bool) -> list[NewRow]:
         body.decode()  # the raw parts below are kept as they are, and would otherwise keep bytes that are no text
         if lines:
             return [_line(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
-        sent = _any.decode(body)
+        document = _any.decode(body)
     except UnicodeDecodeError as error:
         raise BadInput(f"The body is not UTF-8 at byte {error.start}.", hint='Send bytes as {"$binary": base64}.') from None
     except (msgspec.MsgspecError, RecursionError) as error:
         raise unreadable(error, SentRow.__struct_fields__, forms=_HINT) from None
-    return [_row(one) for one in sent] if isinstance(sent, list) else [_row(sent)]
+    return [_row(row) for row in document] if isinstance(document, list) else [_row(document)]
 
 
 def is_list(body: bytes, *, lines: bool) -> bool:
@@ -189,16 +189,16 @@ def key_bytes(key: object) -> bytes:
     """The key that was given: text or bytes. Errors: `BadInput`."""
     if isinstance(key, str):
         try:
-            found = key.encode()
+            encoded = key.encode()
         except UnicodeEncodeError:
             raise BadInput(f"The key {key!r:.60} is no text that can be stored.", hint="Give it as bytes.") from None
     elif isinstance(key, bytes):
-        found = key
+        encoded = key
     else:
         raise BadInput(f"The key {key!r:.60} is neither text nor bytes.", hint='Give such as "page:/about".')
-    if not found:
+    if not encoded:
         raise BadInput("A row has no key.", hint='Give such as "page:/about".')
-    return found
+    return encoded
 
 
 def data_bytes(data: object, what: str = "data") -> tuple[bytes, int]:
@@ -219,18 +219,18 @@ def data_bytes(data: object, what: str = "data") -> tuple[bytes, int]:
     return written, JSON
 
 
-def read_date(given: object, what: str) -> int:
+def read_date(value: object, what: str) -> int:
     """Milliseconds of a date: ISO 8601 with its zone, milliseconds, or an aware datetime. Errors: `BadInput`."""
-    if isinstance(given, datetime):
-        if given.tzinfo is None:
-            raise BadInput(f"{what}={given} has no time zone.", hint="Give one, such as datetime.now(UTC).")
-        ms = (given - _EPOCH) // timedelta(milliseconds=1)
-    elif isinstance(given, str) or type(given) is int:
-        ms = read_time(given)
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise BadInput(f"{what}={value} has no time zone.", hint="Give one, such as datetime.now(UTC).")
+        ms = (value - _EPOCH) // timedelta(milliseconds=1)
+    elif isinstance(value, str) or type(value) is int:
+        ms = read_time(value)
     else:
-        raise BadInput(f"{what}={given!r:.60} is no date.", hint="Give ISO 8601 such as 2026-01-31T12:00:00Z, or milliseconds.")
+        raise BadInput(f"{what}={value!r:.60} is no date.", hint="Give ISO 8601 such as 2026-01-31T12:00:00Z, or milliseconds.")
     if not 0 <= ms <= LARGEST_DATE:
-        raise BadInput(f"{what}={given!s:.60} is out of range.", hint="Give a date from 1970 to 9999.")
+        raise BadInput(f"{what}={value!s:.60} is out of range.", hint="Give a date from 1970 to 9999.")
     return ms
 
 
@@ -293,15 +293,15 @@ def show_dead(dead: DeadRow) -> ShownDeadRow:
     return ShownDeadRow(**fields, reason=dead.reason, date=show_date(dead.date) or "")
 
 
-def show_schedule(one: ScheduledRow) -> ShownSchedule:
+def show_schedule(row: ScheduledRow) -> ShownSchedule:
     """A row that comes again, as JSON."""
-    schedule = one.schedule
+    schedule = row.schedule
     return ShownSchedule(
-        key=show_bytes(one.key, "text"),
-        id=one.id,
+        key=show_bytes(row.key, "text"),
+        id=row.id,
         schedule=schedule.cron or str(schedule),
         zone=schedule.zone if schedule.cron else None,
-        next_run=show_date(one.next_run) or "",
+        next_run=show_date(row.next_run) or "",
     )
 
 

@@ -35,18 +35,18 @@ def find_rows(
     fold: QueueFold, state: State | None, prefix: bytes, after: int, limit: int, room: int, *, now: int, at_once: int = ALL
 ) -> tuple[list[Row], int]:
     """`rows_of` among the next `at_once` rows; and the id behind which to go on, or `END`. `room`: bytes of data, as `most`."""
-    columns, found = fold.columns, list[Row]()
+    columns, rows = fold.columns, list[Row]()
     slots = fold.index.slots(after)
     if state == "processing":  # they are few
         slots = iter(sorted((slot for slot in fold.claims.by_slot if columns.ids[slot] > after), key=columns.ids.__getitem__))
     for place, slot in enumerate(slots, 1):
         passes = columns.states[slot] != DEAD and key_of(columns.bodies[slot]).startswith(prefix)
         if passes and (state is None or state_of(fold, slot, now) == state):
-            found.append(row_at(fold, slot))
-            room -= length_of(found[-1].data)
-        if len(found) >= limit or room <= 0 or place >= at_once:
-            return found, columns.ids[slot]
-    return found, END
+            rows.append(row_at(fold, slot))
+            room -= length_of(rows[-1].data)
+        if len(rows) >= limit or room <= 0 or place >= at_once:
+            return rows, columns.ids[slot]
+    return rows, END
 
 
 def ends_early(rows: Iterable[Row]) -> bool:
@@ -66,13 +66,13 @@ def state_of(fold: QueueFold, slot: int, now: int) -> State:
 
 def schedules_of(fold: QueueFold, now: int) -> list[ScheduledRow]:
     """The rows that come again, by key."""
-    columns, found = fold.columns, list[ScheduledRow]()
+    columns, rows = fold.columns, list[ScheduledRow]()
     for slot, extras in columns.extras.items():
         key = key_of(columns.bodies[slot])
         if extras.recurs and fold.by_key.find(key) == slot:
             run = following_run(extras, now) if columns.states[slot] == PROCESSING else process_of(columns.bodies[slot])
-            found.append(ScheduledRow(columns.ids[slot], key, schedule_of(extras.schedule), run))
-    return sorted(found, key=lambda one: one.key)
+            rows.append(ScheduledRow(columns.ids[slot], key, schedule_of(extras.schedule), run))
+    return sorted(rows, key=lambda row: row.key)
 
 
 def slot_of_id(fold: QueueFold, id: int) -> int:
@@ -96,14 +96,14 @@ def find_dead(
 ) -> tuple[list[DeadRow], int]:
     """Dead rows by id, those above `after`, among the next `at_once` ones; and the id behind which to go on, or `END`. `room`: bytes of
     their data after which no more are given."""
-    found = list[DeadRow]()
+    rows = list[DeadRow]()
     for place, id in enumerate(fold.index.dead(fold.deaths, after), 1):
         if _passes(fold, id, prefix, reason):
-            found.append(dead_row(fold, id))
-            room -= length_of(found[-1].row.data)
-        if len(found) >= limit or room <= 0 or place >= at_once:
-            return found, id
-    return found, END
+            rows.append(dead_row(fold, id))
+            room -= length_of(rows[-1].row.data)
+        if len(rows) >= limit or room <= 0 or place >= at_once:
+            return rows, id
+    return rows, END
 
 
 def dead_row(fold: QueueFold, id: int) -> DeadRow:
@@ -135,8 +135,8 @@ class KeyHistory:
         for change in changes:
             id = self._id_of(change, sequence * MOST_ROWS + inserted)
             inserted += change.kind == INSERT
-            for found in [id] if id is not None else self._known(change):
-                self.entries.append(HistoryEntry(sequence, now, NAMES[change.kind], found, change_detail(change)))
+            for row_id in [id] if id is not None else self._known(change):
+                self.entries.append(HistoryEntry(sequence, now, NAMES[change.kind], row_id, change_detail(change)))
 
     def _id_of(self, change: Change, new: int) -> int | None:
         """The id of a row that the change holds whole, where it is one of the key."""

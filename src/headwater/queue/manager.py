@@ -113,9 +113,9 @@ class QueueManager:
             declaration=None if declaration is None else read_declaration(declaration, name),
         )
         for wait in (*_PATIENCE, None):
-            found = await self.catalogue.find(name)
-            if found is not None and (dry_run or changed_entry(wish, found, now=0) == found):
-                return changed_entry(wish, found, now=self._clock.now_ms()), False  # no change: nobody needs to own the catalogue
+            entry = await self.catalogue.find(name)
+            if entry is not None and (dry_run or changed_entry(wish, entry, now=0) == entry):
+                return changed_entry(wish, entry, now=self._clock.now_ms()), False  # no change: nobody needs to own the catalogue
             try:
                 return await self._create(wish, dry_run=dry_run)
             except NotOwner as error:
@@ -128,9 +128,9 @@ class QueueManager:
         taken = {topics.region for topics, _ in await asyncio.to_thread(region_list, self._log, self._regions.namespace)}
 
         def planned(fold: CatalogueFold) -> tuple[QueueEntry, bool]:
-            found, now = fold.entries.get(wish.name), self._clock.now_ms()
-            if found is not None:
-                return changed_entry(wish, found, now=now), False
+            entry, now = fold.entries.get(wish.name), self._clock.now_ms()
+            if entry is not None:
+                return changed_entry(wish, entry, now=now), False
             usual = QUEUE_SECTION.of(self._settings, wish.name)
             return new_entry(wish, fold, usual, taken=taken.__contains__, engine=self._log.engine, now=now), True
 
@@ -226,10 +226,10 @@ class QueueManager:
                 if other.region == entry.region and other.name not in self._open:
                     await self._fold(other, region, asked=name)
             self._watched()
-            found = self._open.get(name)
-            if self._closed or found is None:
+            queue = self._open.get(name)
+            if self._closed or queue is None:
                 raise Closed(f"Queue {name} was closed while it was opened.", hint="Try again.")
-            return found
+            return queue
 
     async def _fold(self, entry: QueueEntry, region: Region, *, asked: str) -> None:
         """Open one queue of a region. Another one than `asked` that fails is told, and tried again by its own first call."""
@@ -302,10 +302,10 @@ class QueueManager:
             return []
         if _running() is loop:
             return self._read()
-        found: Future[Sequence[QueueReading]] = Future()
+        future: Future[Sequence[QueueReading]] = Future()
         try:
-            loop.call_soon_threadsafe(lambda: found.set_result(self._read()))
-            return found.result(_SCRAPE)
+            loop.call_soon_threadsafe(lambda: future.set_result(self._read()))
+            return future.result(_SCRAPE)
         except (TimeoutError, RuntimeError):  # the loop stands, or has ended
             return []
 

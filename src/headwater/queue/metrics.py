@@ -63,27 +63,27 @@ class QueueMetrics:
             labels=["queue"],
         )
         paused = GaugeMetricFamily("headwater_queue_paused", "1 where the queue gives out no rows.", labels=["queue"])
-        for queue, now, found in readings:
+        for queue, now, statistics in readings:
             for state in _STATES:
-                rows.add_metric((queue, state), getattr(found.counts, state))
-            dead.add_metric((queue,), found.counts.dead)
-            lag.add_metric((queue,), max(0, now - found.oldest_due) / 1000 if found.oldest_due else 0)
-            paused.add_metric((queue,), found.paused)
+                rows.add_metric((queue, state), getattr(statistics.counts, state))
+            dead.add_metric((queue,), statistics.counts.dead)
+            lag.add_metric((queue,), max(0, now - statistics.oldest_due) / 1000 if statistics.oldest_due else 0)
+            paused.add_metric((queue,), statistics.paused)
         yield from (rows, dead, lag, paused)
         for name, (metric, text) in _GAUGES.items():
             gauge = GaugeMetricFamily(f"headwater_queue_{metric}", text, labels=["queue"])
-            for queue, _, found in readings:
-                gauge.add_metric((queue,), getattr(found, name))
+            for queue, _, statistics in readings:
+                gauge.add_metric((queue,), getattr(statistics, name))
             yield gauge
         for name, (metric, text) in _COUNTERS.items():
             counter = CounterMetricFamily(f"headwater_queue_{metric}", text, labels=["queue"])
-            for queue, _, found in readings:
-                counter.add_metric((queue,), getattr(found, name))
+            for queue, _, statistics in readings:
+                counter.add_metric((queue,), getattr(statistics, name))
             yield counter
         ended = CounterMetricFamily(
             "headwater_queue_ended_claims", "Claims that ended, by outcome: done, failed, released, timed_out.", labels=["queue", "outcome"]
         )
-        for queue, _, found in readings:
+        for queue, _, statistics in readings:
             for outcome in _OUTCOMES:
-                ended.add_metric((queue, outcome), getattr(found, outcome))
+                ended.add_metric((queue, outcome), getattr(statistics, outcome))
         yield ended

@@ -141,19 +141,19 @@ class RowOrder:
         """Place the waiting rows among `slots`, of columns that were filled from a log. There they all are in the state `RUN`."""
         columns = self._columns
         states, bodies, waits = columns.states, columns.bodies, columns.waits.after
-        found = [slot for slot in slots if states[slot] == RUN]
+        run_slots = [slot for slot in slots if states[slot] == RUN]
         if waits:
-            for slot in found:
+            for slot in run_slots:
                 if slot in waits:
                     states[slot] = BLOCKED
                     self.blocked += 1
-            found = [slot for slot in found if states[slot] == RUN]
-        dates = np.frombuffer(processes_of(bodies, found), ">i8")
-        ids = np.frombuffer(columns.ids, np.int64)[found]
-        first = np.lexsort((ids, dates))
-        if np.any(first[1:] < first[:-1]):
-            found, dates, ids = _in_order(found, first), dates[first], ids[first]
-        due, later = found[: (split := int(np.searchsorted(dates, now, side="right")))], np.array(found[split:], np.int64)
+            run_slots = [slot for slot in run_slots if states[slot] == RUN]
+        dates = np.frombuffer(processes_of(bodies, run_slots), ">i8")
+        ids = np.frombuffer(columns.ids, np.int64)[run_slots]
+        order = np.lexsort((ids, dates))
+        if np.any(order[1:] < order[:-1]):
+            run_slots, dates, ids = _in_order(run_slots, order), dates[order], ids[order]
+        due, later = run_slots[: (split := int(np.searchsorted(dates, now, side="right")))], np.array(run_slots[split:], np.int64)
         np.frombuffer(states, np.uint8)[later] = FUTURE
         laned = [slot for slot in due if self.lanes.name_of(slot)] if columns.extras else []
         self._due.fill([slot for slot in due if not self.lanes.name_of(slot)] if laned else due)

@@ -44,17 +44,17 @@ def new_entry(
     Errors: `BadInput` for a setting that cannot be; `AlreadyExists` for one that differs from the region's.
     """
     settings, table = read_settings(wish.written, usual), fold.next_table
-    given = {name for name in NAMES if name in wish.written or getattr(usual, name) != getattr(EffectiveSettings(), name)}
+    written_names = {name for name in NAMES if name in wish.written or getattr(usual, name) != getattr(EffectiveSettings(), name)}
     if settings.region is None:
         while fold.users(table) or taken(table):  # a region has the number of its first queue's table, unless somebody chose that number
             table += 1
         region = table
     else:
         region = settings.region
-    if engine == "kafka" and "period" not in given:
+    if engine == "kafka" and "period" not in written_names:
         settings = msgspec.structs.replace(settings, period=_DURATIONS.get(settings.period, settings.period))
     if users := fold.users(region):
-        settings = _shared(settings, given, fold.entries[users[0]], users)
+        settings = _shared(settings, written_names, fold.entries[users[0]], users)
     declaration = "" if wish.declaration is None else wish.declaration.text
     return QueueEntry(
         name=wish.name,
@@ -76,7 +76,7 @@ def changed_entry(wish: QueueWish, entry: QueueEntry, *, now: int) -> QueueEntry
     settings = read_settings(written, entry.settings)
     for name in (*OF_THE_REGION, "region"):
         if getattr(settings, name) != getattr(entry.settings, name):
-            has, wants = (show_settings(one).get(name, "none") for one in (entry.settings, settings))
+            has, wants = (show_settings(effective).get(name, "none") for effective in (entry.settings, settings))
             has = entry.region if name == "region" else has
             raise AlreadyExists(
                 f"Queue {entry.name} has {name} {has}, not {wants}: that is fixed once its region, {NAMESPACE}/{entry.region}, is made.",
@@ -95,12 +95,12 @@ def changed_entry(wish: QueueWish, entry: QueueEntry, *, now: int) -> QueueEntry
     )
 
 
-def _shared(settings: EffectiveSettings, given: set[str], other: QueueEntry, users: list[str]) -> EffectiveSettings:
+def _shared(settings: EffectiveSettings, written_names: set[str], other: QueueEntry, users: list[str]) -> EffectiveSettings:
     """The settings of one more queue of a region."""
     theirs = {name: getattr(other.settings, name) for name in OF_THE_REGION}
     for name in OF_THE_REGION:
-        if name in given and getattr(settings, name) != theirs[name]:
-            has, wants = (show_settings(one).get(name, "none") for one in (other.settings, settings))
+        if name in written_names and getattr(settings, name) != theirs[name]:
+            has, wants = (show_settings(effective).get(name, "none") for effective in (other.settings, settings))
             raise AlreadyExists(
                 f"Region {NAMESPACE}/{other.region} has {name} {has}, for {', '.join(users[:5])}; a queue in it cannot have {wants}.",
                 hint=f"Leave {name} out, or give the queue a region of its own: leave region out.",

@@ -140,29 +140,29 @@ class Queue(QueuePuts):
             return answer
         if not n or not (wait or paused):
             return runtime.commit(Claimed(claims, stale), again)
-        told = runtime.commit(stale, lambda: self._tell(tell))
+        commit = runtime.commit(stale, lambda: self._tell(tell))
         if not wait:
-            return self._refused(told)
+            return self._refused(commit)
         claim = WaitingClaim(n, lasts, group, worker)
         runtime.waiting.add(claim, wait)
         runtime.set_alarm()
-        return self._wait(claim, told)
+        return self._wait(claim, commit)
 
-    async def _claim_after(self, told: Awaitable[list[str]], claim: Callable[[], Awaitable[Claimed]]) -> Claimed:
-        stale = await told
+    async def _claim_after(self, commit: Awaitable[list[str]], claim: Callable[[], Awaitable[Claimed]]) -> Claimed:
+        stale = await commit
         claimed = await claim()
         return Claimed(claimed.claims, stale + claimed.stale)
 
     def _recall(self, claimed: Claimed) -> None:
         self._runtime.give_back(claimed.claims)
 
-    async def _refused(self, told: Awaitable[list[str]]) -> Claimed:
-        await told
+    async def _refused(self, commit: Awaitable[list[str]]) -> Claimed:
+        await commit
         raise Paused(f"The queue {self.name} is paused.", hint=f"Resume it with `headwater queue resume {self.name}`, or wait.")
 
-    async def _wait(self, claim: WaitingClaim, told: Awaitable[list[str]]) -> Claimed:
+    async def _wait(self, claim: WaitingClaim, commit: Awaitable[list[str]]) -> Claimed:
         try:
-            stale = await told
+            stale = await commit
             return Claimed(await asyncio.shield(claim.future), stale)
         except BaseException:
             if claim.future.done() and not claim.future.cancelled() and claim.future.exception() is None:
@@ -337,12 +337,12 @@ class Queue(QueuePuts):
 
     async def history(self, key: bytes) -> list[HistoryEntry]:
         """What the log still holds of a key, the oldest first."""
-        log, found = self._runtime.log, KeyHistory(key)
+        log, history = self._runtime.log, KeyHistory(key)
         await log.ready()
         reader = log.region.read(log.table)
         while entries := await reader.next_batch():
-            await asyncio.to_thread(found.read_all, entries)  # decoding a batch takes longer than others should wait
-        return found.entries
+            await asyncio.to_thread(history.read_all, entries)  # decoding a batch takes longer than others should wait
+        return history.entries
 
     def listen(self, after: int | None = None) -> AsyncIterator[QueueEvent]:
         """Rows that become due and rows that die, from now on, and how many rows there are: at once, and each second in which that changes.

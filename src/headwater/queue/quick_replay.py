@@ -46,12 +46,12 @@ def replay_rows(fold: QueueFold, sequence: int, payload: bytes, done: frozenset[
 
 def done_ids(payloads: Iterable[bytes]) -> frozenset[int]:
     """The ids of rows that these records tell first to be done: a row of a queue that keeps up is done soon after it was put."""
-    found = set[int]()
+    ids = set[int]()
     for payload in payloads:
         if len(payload) > _ROWS_AT and payload[_AT] == DONE:
             end = _ROWS_AT + _ROW.size * (payload[_ROWS_AT - 2] << 8 | payload[_ROWS_AT - 1])
-            found.update([id for _, id in _ROW.iter_unpack(payload[_ROWS_AT:end])] if end <= len(payload) else ())
-    return frozenset(found)
+            ids.update([id for _, id in _ROW.iter_unpack(payload[_ROWS_AT:end])] if end <= len(payload) else ())
+    return frozenset(ids)
 
 
 def _pass_over(fold: QueueFold, payload: bytes, done: frozenset[int]) -> bool:
@@ -72,7 +72,7 @@ def _pass_over(fold: QueueFold, payload: bytes, done: frozenset[int]) -> bool:
 
 
 def _insert(fold: QueueFold, payload: bytes) -> bool:
-    at, end, slots, found = _AT, len(payload), list[int](), list[bytes]()
+    at, end, slots, row_bodies = _AT, len(payload), list[int](), list[bytes]()
     while at < end:
         if at + _BODY.size > end:
             return False
@@ -81,12 +81,12 @@ def _insert(fold: QueueFold, payload: bytes) -> bool:
         if kind != INSERT or flags > BINARY or expiration or stop > end:
             return False
         slots.append(slot)
-        found.append(payload[at:stop])
+        row_bodies.append(payload[at:stop])
         at = stop
     _begin(fold, payload, slots)
     columns = fold.columns
     states, ids, bodies, id = columns.states, columns.ids, columns.bodies, fold.sequence * MOST_ROWS
-    for slot, body in zip(slots, found, strict=True):
+    for slot, body in zip(slots, row_bodies, strict=True):
         ids[slot] = id
         bodies[slot] = body
         states[slot] = RUN
@@ -98,17 +98,17 @@ def _insert(fold: QueueFold, payload: bytes) -> bool:
 
 def _carry(fold: QueueFold, payload: bytes) -> bool:
     """Rows that wait, have not been tried, and are not known: the records that had them are gone mostly. They come by hundreds."""
-    at, end, places, found = _AT, len(payload), list[int](), list[bytes]()
+    at, end, places, row_bodies = _AT, len(payload), list[int](), list[bytes]()
     while at + BODY_SIZE <= end:
         key, data = _LENGTHS.unpack_from(payload, at + _LENGTHS_AT)
         stop = at + BODY_SIZE + key + data
         places.append(at)
-        found.append(payload[at:stop])
+        row_bodies.append(payload[at:stop])
         at = stop + _STATE.itemsize
     if at != end:
         return False
     heads = _columns(payload, places, _HEAD)
-    states = _columns(payload, [place + len(body) for place, body in zip(places, found, strict=True)], _STATE)
+    states = _columns(payload, [place + len(body) for place, body in zip(places, row_bodies, strict=True)], _STATE)
     if np.any((heads["kind"] != CARRY) | (heads["flags"] > BINARY) | (heads["expiration"] != 0)):
         return False
     tried = states["attempts"] | states["timeouts"] | states["failures"]
@@ -122,14 +122,14 @@ def _carry(fold: QueueFold, payload: bytes) -> bool:
     np.frombuffer(columns.ids, np.int64)[slots] = states["id"]
     np.frombuffer(columns.states, np.uint8)[slots] = RUN
     bodies = columns.bodies
-    for slot, body in zip(numbers, found, strict=True):
+    for slot, body in zip(numbers, row_bodies, strict=True):
         bodies[slot] = body
     np.frombuffer(columns.use_homes(), np.int64)[slots] = fold.sequence
     updated = np.flatnonzero(states["update"] != heads["insertion"])
     if len(updated):
         columns.updates.update(zip(slots[updated].tolist(), states["update"][updated].tolist(), strict=True))
-    fold.live_bytes += sum(map(len, found))
-    fold.homes.note(len(found), end + 1)
+    fold.live_bytes += sum(map(len, row_bodies))
+    fold.homes.note(len(row_bodies), end + 1)
     return True
 
 

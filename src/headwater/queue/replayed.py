@@ -54,7 +54,7 @@ def keys_of(columns: RowColumns, hash: Callable[[bytes], int]) -> RowKeyIndex:
     """The slots of the rows that wait or are processed, by key."""
     bodies, states = columns.bodies, np.frombuffer(columns.states, np.uint8)
     slots: list[int] = np.flatnonzero((states != FREE) & (states != HELD) & (states != DEAD)).tolist()
-    found = [body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])] for body in map(bodies.__getitem__, slots)]  # as `key_of`
+    row_keys = [body[BODY_SIZE : BODY_SIZE + (body[33] << 8 | body[34])] for body in map(bodies.__getitem__, slots)]  # as `key_of`
     keys = RowKeyIndex(bodies, hash)
-    keys.fill(found, slots)
+    keys.fill(row_keys, slots)
     return keys

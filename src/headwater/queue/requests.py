@@ -51,23 +51,23 @@ def checked_token(token: object) -> str:
     return token
 
 
-def checked_put_name(given: object) -> str:
+def checked_put_name(value: object) -> str:
     """The idempotency key of a put; nothing where there is none. Errors: `BadInput`."""
-    if given is None:
+    if value is None:
         return ""
-    if not isinstance(given, str) or not _NAMED.fullmatch(given):
-        raise BadInput(f"{given!r:.60} cannot be an idempotency key.", hint="Use 1 to 200 printable ASCII characters without spaces.")
-    return given
+    if not isinstance(value, str) or not _NAMED.fullmatch(value):
+        raise BadInput(f"{value!r:.60} cannot be an idempotency key.", hint="Use 1 to 200 printable ASCII characters without spaces.")
+    return value
 
 
-def _check_one_of(given: object, known: tuple[str, ...], what: str) -> None:
-    if given is not None and (not isinstance(given, str) or given not in known):
-        raise BadInput(f"{what}={given!r:.60} is none.", hint=f"It is one of {', '.join(known)}.")
+def _check_one_of(value: object, known: tuple[str, ...], what: str) -> None:
+    if value is not None and (not isinstance(value, str) or value not in known):
+        raise BadInput(f"{what}={value!r:.60} is none.", hint=f"It is one of {', '.join(known)}.")
 
 
-def _check_prefix(given: object) -> None:
-    if not isinstance(given, str):
-        raise BadInput(f"{given!r:.60} begins no key.", hint='Give text, such as "page:".')
+def _check_prefix(value: object) -> None:
+    if not isinstance(value, str):
+        raise BadInput(f"{value!r:.60} begins no key.", hint='Give text, such as "page:".')
 
 
 class ListQueues(Request, frozen=True, kw_only=True):
@@ -379,22 +379,22 @@ class ChangeAllDead(QueueRequest, frozen=True, kw_only=True):
         _check_prefix(self.key)
 
 
-def lease_of(given: str | None) -> int | None:
+def lease_of(text: str | None) -> int | None:
     """Milliseconds of a lease. Errors: `BadInput`."""
-    if given is None:
+    if text is None:
         return None
-    lease = duration_of(given, "lease")
+    lease = duration_of(text, "lease")
     if not 0 < lease <= _LONGEST:
-        raise BadInput(f"A lease of {given} cannot be.", hint="Give from 1ms to 30d, such as 60s.")
+        raise BadInput(f"A lease of {text} cannot be.", hint="Give from 1ms to 30d, such as 60s.")
     return lease
 
 
 def waited(wait: str | None, prefer: str | None) -> int:
     """Milliseconds to wait: as `wait` says, or else the header Prefer. Errors: `BadInput`."""
-    found = None if wait is not None or prefer is None else _WAIT.search(prefer)
-    if found is not None and not _SECONDS.fullmatch(found[1]):
-        raise BadInput(f"Prefer: wait={found[1]:.60} is no number of seconds.", hint="Write it such as Prefer: wait=20.")
-    ms = duration_of(wait, "wait") if wait is not None else 0 if found is None else int(found[1]) * 1000
+    match = None if wait is not None or prefer is None else _WAIT.search(prefer)
+    if match is not None and not _SECONDS.fullmatch(match[1]):
+        raise BadInput(f"Prefer: wait={match[1]:.60} is no number of seconds.", hint="Write it such as Prefer: wait=20.")
+    ms = duration_of(wait, "wait") if wait is not None else 0 if match is None else int(match[1]) * 1000
     if ms > _LONGEST:
         raise BadInput("Nobody can wait so long.", hint="Give such as 20s, up to 30d.")
     return ms

@@ -39,16 +39,16 @@ def _check(value: object) -> None:
     """Errors: `BadInput`. The value has been written, so that it does not contain itself."""
     left = [value]
     while left:
-        one = left.pop()
-        if isinstance(one, float):
-            if not isfinite(one):
-                raise BadInput(f"The result holds {one}, which JSON cannot hold.", hint="Give a number or None for it.")
-        elif isinstance(one, set | frozenset):
+        part = left.pop()
+        if isinstance(part, float):
+            if not isfinite(part):
+                raise BadInput(f"The result holds {part}, which JSON cannot hold.", hint="Give a number or None for it.")
+        elif isinstance(part, set | frozenset):
             raise BadInput("The result holds a set, which JSON cannot hold.", hint="Give a list.")
-        elif isinstance(one, dict):
-            left.extend(one.values())
-        elif isinstance(one, list | tuple):
-            left.extend(one)
+        elif isinstance(part, dict):
+            left.extend(part.values())
+        elif isinstance(part, list | tuple):
+            left.extend(part)
 
 
 def done_rows(done: Sequence[str], results: Mapping[str, RowResult] | None) -> list[str | DoneRow]:
@@ -75,13 +75,13 @@ def read_result(sent: msgspec.Raw) -> RowResult:
 
 def told_done(done: Sequence[str | DoneRow]) -> tuple[Sequence[str], dict[str, RowResult] | None]:
     """The tokens of done rows, and the results of those that have one. Errors: `BadInput`."""
-    for one in done:
-        if type(one) is not str:
+    for token in done:
+        if type(token) is not str:
             break
     else:
         return done, None  # type: ignore[return-value]
-    results = {one.token: read_result(one.result) for one in done if isinstance(one, DoneRow) and bytes(one.result)}
-    return [one.token if isinstance(one, DoneRow) else one for one in done], results
+    results = {row.token: read_result(row.result) for row in done if isinstance(row, DoneRow) and bytes(row.result)}
+    return [row.token if isinstance(row, DoneRow) else row for row in done], results
 
 
 def show_result(id: int, result: RowResult | None) -> ShownResult:

@@ -99,14 +99,14 @@ class ResultWaits:
         wait, date = ResultWait(id), now_ms() + lasts
 
         def see(decisions: Decisions) -> RowResult | int:
-            found = find_result(decisions.fold, id, now_ms())
-            if lasts and isinstance(found, int):
-                self.add(wait, found)
-            return found
+            result = find_result(decisions.fold, id, now_ms())
+            if lasts and isinstance(result, int):
+                self.add(wait, result)
+            return result
 
         try:
-            found = await look(see)
-            return found if isinstance(found, RowResult) else await self._until(wait, date) if lasts else None
+            outcome = await look(see)
+            return outcome if isinstance(outcome, RowResult) else await self._until(wait, date) if lasts else None
         finally:
             self.remove(wait)
 
@@ -139,15 +139,15 @@ class ResultWaits:
         self.by_row.clear()
         for wait in waits:
             try:
-                found = find_result(fold, wait.id, now)
+                outcome = find_result(fold, wait.id, now)
             except HeadwaterError as error:
                 if not wait.future.done():
                     wait.future.set_exception(error)
                 continue
-            if isinstance(found, int):
-                self.add(wait, found)
+            if isinstance(outcome, int):
+                self.add(wait, outcome)
             elif not wait.future.done():
-                wait.future.set_result(found)
+                wait.future.set_result(outcome)
 
     def fail(self, error: Exception) -> None:
         """The queue is at its end."""

@@ -56,22 +56,22 @@ class RowIndex:
         """Take up the rows that were put since, and forget those that have gone; return whether there are new ones."""
         last = int(self._ids[-1]) if len(self._ids) else -1
         ids = np.frombuffer(self._columns.ids, np.int64)
-        found = np.flatnonzero((np.frombuffer(self._columns.states, np.uint8) != FREE) & (ids > last))
-        if not found.size:
+        slots = np.flatnonzero((np.frombuffer(self._columns.states, np.uint8) != FREE) & (ids > last))
+        if not slots.size:
             return False
-        found = found[np.argsort(ids[found], kind="stable")]
+        slots = slots[np.argsort(ids[slots], kind="stable")]
         self._keep(self._there())
-        self._ids, self._slots = np.append(self._ids, ids[found]), np.append(self._slots, found)
+        self._ids, self._slots = np.append(self._ids, ids[slots]), np.append(self._slots, slots)
         return True
 
     def _there(self) -> np.ndarray:
         """Which rows of the index there still are."""
         states, ids = np.frombuffer(self._columns.states, np.uint8), np.frombuffer(self._columns.ids, np.int64)
-        there: np.ndarray = (states[self._slots] != FREE) & (ids[self._slots] == self._ids)
-        return there
+        mask: np.ndarray = (states[self._slots] != FREE) & (ids[self._slots] == self._ids)
+        return mask
 
-    def _keep(self, those: np.ndarray) -> None:
-        self._ids, self._slots = self._ids[those], self._slots[those]
+    def _keep(self, mask: np.ndarray) -> None:
+        self._ids, self._slots = self._ids[mask], self._slots[mask]
 
     def dead(self, deaths: dict[int, Death], after: int) -> Iterator[int]:
         """The ids of the dead rows above an id, in order."""

@@ -150,7 +150,7 @@ class QueueRuntime:
         while True:
             await self._up_to_date()
             fold, seen = self.decisions.fold, see(self.decisions)
-            rows = [row_of(one) for one in seen]
+            rows = [row_of(item) for item in seen]
             with held(fold, places_of(rows)):
                 if not await self.log.tail():
                     continue
@@ -189,8 +189,8 @@ class QueueRuntime:
 
     def _reset(self) -> QueueEvent:
         now = self.now_ms()
-        found = statistics_of(self.decisions, len(self.waiting), len(self.results), now)
-        return QueueEvent("reset", now, counts=counts_told(found, Rates()), position=self.log.durable)
+        statistics = statistics_of(self.decisions, len(self.waiting), len(self.results), now)
+        return QueueEvent("reset", now, counts=counts_told(statistics, Rates()), position=self.log.durable)
 
     # -- what comes by itself ---------------------------------------------------------------------------------------------
 

@@ -32,19 +32,19 @@ class _Slice(Generic[T]):
         self._look, self._bounds, self.last = look, (after, limit, room), END
 
     def see(self, decisions: Decisions) -> list[T]:
-        found, self.last = self._look(decisions, *self._bounds)
-        return found
+        items, self.last = self._look(decisions, *self._bounds)
+        return items
 
 
 async def scanned(runtime: QueueRuntime, look: Look[T], row_of: Callable[[T], Row], after: int, limit: int) -> list[T]:
     """A page of rows: those that `look` finds behind `after`. It ends with the row that fills `MOST_SHOWN`."""
-    found, room = list[T](), MOST_SHOWN
+    items, room = list[T](), MOST_SHOWN
     while True:
-        part = _Slice(look, after, limit - len(found), room)
+        part = _Slice(look, after, limit - len(items), room)
         some = await runtime.look_at(part.see, row_of)
-        found += some
-        room -= sum(length_of(row_of(one).data) for one in some)
-        if part.last == END or len(found) >= limit or room <= 0:
-            return found
+        items += some
+        room -= sum(length_of(row_of(item).data) for item in some)
+        if part.last == END or len(items) >= limit or room <= 0:
+            return items
         after = part.last
         await asyncio.sleep(0)

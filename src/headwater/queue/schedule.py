@@ -63,8 +63,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput(f"The date {moment} lies beyond the calendar.", hint="Give milliseconds since 1970.")
         expression, zone = parsed_cron(self.cron), zone_named(self.zone)
         behind = _EPOCH + timedelta(milliseconds=moment)
-        found = _each(expression, zone, behind) if expression.every_hour else _once(expression, zone, behind)
-        return (found - _EPOCH) // timedelta(milliseconds=1)
+        run = _each(expression, zone, behind) if expression.every_hour else _once(expression, zone, behind)
+        return (run - _EPOCH) // timedelta(milliseconds=1)
 
     def __str__(self) -> str:
         if self.cron:
@@ -177,9 +177,9 @@ def _once(expression: CronExpression, zone: ZoneInfo, behind: datetime) -> datet
     """
     wall = behind.astimezone(zone).replace(tzinfo=None)
     for time in _times(expression, wall.replace(second=0, microsecond=0)):
-        found = _moment(time, zone)
-        if found > behind:
-            return found
+        moment = _moment(time, zone)
+        if moment > behind:
+            return moment
     raise _no_more(expression)
 
 
@@ -211,10 +211,10 @@ def _moment(time: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _day_of(expression: CronExpression, day: date) -> date:
-    found = next(expression.days_from(day), None)
-    if found is None:
+    next_day = next(expression.days_from(day), None)
+    if next_day is None:
         raise _no_more(expression)
-    return found
+    return next_day
 
 
 def _no_more(expression: CronExpression) -> BadInput:

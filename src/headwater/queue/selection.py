@@ -54,8 +54,8 @@ def chosen_dead(ids: Sequence[int], decisions: Decisions) -> list[list[int]]:
 
 def found_dead(prefix: bytes, reason: str, after: int, last: int, decisions: Decisions) -> tuple[list[list[int]], int]:
     """`chosen_dead` of those that a filter finds among the next ones behind an id, up to `last`; and the id behind which to go on."""
-    found, after = find_dead(decisions.fold, prefix, reason, after, _DEAD_AT_ONCE, MOST_SHOWN, at_once=_SEEN)
-    return chosen_dead([dead.row.id for dead in found if dead.row.id <= last], decisions), last if after == END else after
+    dead_rows, after = find_dead(decisions.fold, prefix, reason, after, _DEAD_AT_ONCE, MOST_SHOWN, at_once=_SEEN)
+    return chosen_dead([dead.row.id for dead in dead_rows if dead.row.id <= last], decisions), last if after == END else after
 
 
 def retried(ids: list[int], decisions: Decisions) -> list[Put]:
@@ -63,6 +63,6 @@ def retried(ids: list[int], decisions: Decisions) -> list[Put]:
 
 
 def dropped_dead(ids: list[int], decisions: Decisions) -> int:
-    there = [id for id in ids if id in decisions.fold.deaths]
-    decisions.drop(there)
-    return len(there)
+    dead_ids = [id for id in ids if id in decisions.fold.deaths]
+    decisions.drop(dead_ids)
+    return len(dead_ids)

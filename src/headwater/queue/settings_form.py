@@ -31,14 +31,14 @@ class _SettingForm(msgspec.Struct, frozen=True):
 
 
 def _forms() -> dict[str, _SettingForm]:
-    hints, found = get_type_hints(EffectiveSettings, include_extras=True), dict[str, _SettingForm]()
+    hints, forms = get_type_hints(EffectiveSettings, include_extras=True), dict[str, _SettingForm]()
     for field in msgspec.structs.fields(EffectiveSettings):
         hint = hints[field.name]
         assert get_origin(hint) is Annotated
-        kind, note = get_args(hint)[0], next(one for one in get_args(hint)[1:] if isinstance(one, Note))
-        kinds = [one for one in get_args(kind) if one is not type(None)] if type(None) in get_args(kind) else [kind]
-        found[field.name] = _SettingForm(kinds[0] if isinstance(kinds[0], type) else str, note, field.default)
-    return found
+        kind, note = get_args(hint)[0], next(annotation for annotation in get_args(hint)[1:] if isinstance(annotation, Note))
+        kinds = [member for member in get_args(kind) if member is not type(None)] if type(None) in get_args(kind) else [kind]
+        forms[field.name] = _SettingForm(kinds[0] if isinstance(kinds[0], type) else str, note, field.default)
+    return forms
 
 
 _FORMS = _forms()

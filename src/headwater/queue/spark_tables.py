@@ -131,8 +131,8 @@ class QueueRows(_FoldedTable):
     schema = pa.schema(_ROW)
 
     def _rows(self, fold: QueueFold, now: int) -> Sequence[Row]:
-        found = rows_of(fold, None, b"", -1, len(fold) + 1, now=now, most=ALL)
-        return [row for row in found if row.status == PROCESSING or not 0 < row.expiration_date <= now]
+        rows = rows_of(fold, None, b"", -1, len(fold) + 1, now=now, most=ALL)
+        return [row for row in rows if row.status == PROCESSING or not 0 < row.expiration_date <= now]
 
     def _row(self, shown: Row) -> Row:
         return shown
@@ -170,16 +170,16 @@ class QueueChanges(_QueueTable):
         return view.fold_table(entry.table, lambda _, parts: self._read(parts, split))
 
     def _read(self, parts: Iterator[list[LogEntry]], split: int) -> list[bytes]:
-        history, found, packed = LogHistory(), list[dict[str, Any]](), list[bytes]()
+        history, rows, packed = LogHistory(), list[dict[str, Any]](), list[bytes]()
         try:
-            for one in chain.from_iterable(parts):
-                found += [change._asdict() for change in history.read(one)]
-                if len(found) >= split:
-                    packed.append(_packed(_batch(self.schema, iter(found))))
-                    found = []
+            for entry in chain.from_iterable(parts):
+                rows += [change._asdict() for change in history.read(entry)]
+                if len(rows) >= split:
+                    packed.append(_packed(_batch(self.schema, iter(rows))))
+                    rows = []
         except Malformed as error:
             raise Damaged(f"A record of the queue {self._name} cannot be read: {error}.", hint="Run `headwater doctor`.") from error
-        return [*packed, _packed(_batch(self.schema, iter(found)))] if found else packed
+        return [*packed, _packed(_batch(self.schema, iter(rows)))] if rows else packed
 
 
 _VIEWS: dict[str, type[QueueRows | DeadRows | QueueChanges]] = {"rows": QueueRows, "dead": DeadRows, "history": QueueChanges}
@@ -214,9 +214,10 @@ def _cells(row: Row) -> dict[str, Any]:
 
 
 def _batch(schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> pa.RecordBatch:
-    found = list(rows)
+    batch_rows = list(rows)
     columns = [
-        pa.array([row[field.name] for row in found], pa.timestamp("ms", "UTC") if field.type == _TIME else field.type) for field in schema
+        pa.array([row[field.name] for row in batch_rows], pa.timestamp("ms", "UTC") if field.type == _TIME else field.type)
+        for field in schema
     ]
     return pa.RecordBatch.from_arrays([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
 

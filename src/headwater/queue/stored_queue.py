@@ -42,12 +42,12 @@ class _Reader:
         for entries in parts:
             if fold is None:
                 fold = QueueFold(entries[0].sequence, table=self._table)
-            done = done_ids(one.payload for one in entries)
-            for one in entries:
-                self._replay(fold, one, done)
-                if self._keeps and has_data(one.payload):
-                    self.payloads[one.sequence] = one.payload
-                    size += len(one.payload)
+            done = done_ids(record.payload for record in entries)
+            for entry in entries:
+                self._replay(fold, entry, done)
+                if self._keeps and has_data(entry.payload):
+                    self.payloads[entry.sequence] = entry.payload
+                    size += len(entry.payload)
                 if size > most:
                     size = self._forget(fold)
                     most = 2 * size + _SPARE
@@ -56,13 +56,13 @@ class _Reader:
         fold.skip_to(following)
         return fold
 
-    def _replay(self, fold: QueueFold, one: LogEntry, done: frozenset[int]) -> None:
+    def _replay(self, fold: QueueFold, entry: LogEntry, done: frozenset[int]) -> None:
         try:
-            replay(fold, one.sequence, one.payload, done)
+            replay(fold, entry.sequence, entry.payload, done)
         except Malformed as error:
             raise Damaged(
-                f"Record {one.offset} of {self.topics.data} cannot be read as one of a queue: {error}.",
-                hint=f"See it with `headwater log show {self.topics.data} {one.offset}`.",
+                f"Record {entry.offset} of {self.topics.data} cannot be read as one of a queue: {error}.",
+                hint=f"See it with `headwater log show {self.topics.data} {entry.offset}`.",
             ) from error
 
     def _forget(self, fold: QueueFold) -> int:

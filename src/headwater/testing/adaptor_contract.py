@@ -31,9 +31,9 @@ class CopyContract:
 
     def test_every_document_is_read_once_however_it_is_cut(self, source: CanCopy) -> None:
         for slices in (1, 3):
-            found = [one for number in range(len(_plan(source, slices).slices)) for one in _read(source, slices, number, None)]
-            assert len(found) == self.holds
-            assert len(set(found)) == self.holds
+            contents = [content for number in range(len(_plan(source, slices).slices)) for content in _read(source, slices, number, None)]
+            assert len(contents) == self.holds
+            assert len(set(contents)) == self.holds
 
     def test_reading_is_deterministic(self, source: CanCopy) -> None:
         plan = _plan(source, 3)
@@ -45,8 +45,8 @@ class CopyContract:
         for part in plan.slices:
             pieces = list(source.read(part, None))
             for at, piece in enumerate(pieces):
-                rest = [one for later in pieces[at + 1 :] for one in texts(later)]
-                assert [one for later in source.read(part, _travelled(piece.position)) for one in texts(later)] == rest
+                rest = [text for later in pieces[at + 1 :] for text in texts(later)]
+                assert [text for later in source.read(part, _travelled(piece.position)) for text in texts(later)] == rest
 
     def test_a_plan_is_a_value_that_is_stored(self, source: CanCopy) -> None:
         plan = _plan(source, 2)
@@ -90,7 +90,7 @@ class SinkContract:
     def test_what_is_given_back_can_be_compared_where_documents_differ(self, sink: CanWrite) -> None:
         """`verify` compares what `rows` gives with what `stored` says of the log: numbers of two kinds, nulls and missing fields."""
         texts = [b'{"_id":1,"n":0.5,"v":"a"}', b'{"_id":2,"n":1,"v":null}', b'{"_id":3,"n":2.0}', b'{"_id":4}']
-        data = [values.decode(one) for one in texts]
+        data = [values.decode(text) for text in texts]
         sink.begin(PIPELINE, SINK, 1)
         self._send(sink, data, start=0)
         assert held(sink, self.namespace) == as_stored(sink, data)
@@ -130,14 +130,14 @@ class SinkContract:
         if not (self.upserts and self.deletes):
             pytest.skip("this sink only appends")
         sink.begin(PIPELINE, SINK, 1)
-        given = [
+        batch = [
             *messages(documents(1, 1), start=0, namespace=self.namespace),
             *messages([{"_id": 1}], start=1, namespace=self.namespace, op=Op.DELETE),
             *messages(documents(1, 1, name="again"), start=2, namespace=self.namespace),
             *messages(documents(2, 2), start=3, namespace=self.namespace),
             *messages([{"_id": 2}], start=4, namespace=self.namespace, op=Op.DELETE),
         ]
-        deliver(sink, given, start=0)
+        deliver(sink, batch, start=0)
         assert held(sink, self.namespace) == as_stored(sink, documents(1, 1, name="again"))
 
     def test_what_comes_twice_is_there_once(self, sink: CanWrite) -> None:
@@ -188,10 +188,10 @@ class SinkContract:
         mine = SinkClaim(pipeline="contract#2", sink=SINK, epoch=1)
         with pytest.raises(Conflict, match="whose log is at here"):
             sink.claim(mine)
-        found = sink.owner("contract#2", SINK)
-        assert found == owner
+        claim = sink.owner("contract#2", SINK)
+        assert claim == owner
         assert sink.held("contract#2", SINK) == []
-        assert sink.claim(mine, found)
+        assert sink.claim(mine, claim)
         assert not sink.begin("contract#2", SINK, 1)
         assert sink.claim(msgspec.structs.replace(mine, beat=9))  # a sign of life
         with pytest.raises(Fenced):
@@ -211,7 +211,9 @@ class SinkContract:
 
 def texts(piece: Piece) -> list[bytes]:
     """The documents of a piece, as they would be stored."""
-    return [values.canonical(values.decode(one)) for one in piece.values] or [values.canonical(one.data) for one in piece.messages]
+    return [values.canonical(values.decode(text)) for text in piece.values] or [
+        values.canonical(message.data) for message in piece.messages
+    ]
 
 
 def _plan(source: CanCopy, slices: int) -> CopyPlan:
@@ -220,7 +222,7 @@ def _plan(source: CanCopy, slices: int) -> CopyPlan:
 
 def _read(source: CanCopy, slices: int, number: int, position: Any, plan: CopyPlan | None = None) -> list[bytes]:
     part = (plan or _plan(source, slices)).slices[number]
-    return [part.namespace.encode() + b" " + one for piece in source.read(part, position) for one in texts(piece)]
+    return [part.namespace.encode() + b" " + text for piece in source.read(part, position) for text in texts(piece)]
 
 
 def _travelled(position: Any) -> Any:

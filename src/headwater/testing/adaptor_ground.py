@@ -21,7 +21,7 @@ def documents(first: int, last: int, **more: Any) -> list[dict[str, Any]]:
 
 def messages(data: Sequence[dict[str, Any]], *, start: int, namespace: str, op: Op = Op.INSERT) -> list[Message]:
     """The documents as messages at consecutive offsets."""
-    return [Message(namespace, dict(one), op, 1_700_000_000_000, offset=start + at) for at, one in enumerate(data)]
+    return [Message(namespace, dict(document), op, 1_700_000_000_000, offset=start + at) for at, document in enumerate(data)]
 
 
 def deliver(
@@ -32,7 +32,11 @@ def deliver(
     part = Part(pipeline=PIPELINE, sink=SINK, start=start, end=end, epoch=epoch, attempt=random_id())
     writer = adaptor.writer(part)
     try:
-        texts = [values.store(one.data) for one in given] if type(writer).takes_text and all(one.op == Op.INSERT for one in given) else None
+        texts = (
+            [values.store(message.data) for message in given]
+            if type(writer).takes_text and all(message.op == Op.INSERT for message in given)
+            else None
+        )
         if texts is None or not writer.write_text(Batch(start=start, end=end, values=texts)):
             writer.write(Batch(start=start, end=end, messages=given))
         receipt = writer.finish()
@@ -45,9 +49,9 @@ def deliver(
 
 def held(adaptor: CanWrite, namespace: str) -> list[dict[str, Any]]:
     """What the sink holds, in the order of ids."""
-    return sorted(adaptor.rows(namespace), key=lambda one: values.canonical(one.get("_id")))
+    return sorted(adaptor.rows(namespace), key=lambda row: values.canonical(row.get("_id")))
 
 
 def as_stored(adaptor: CanWrite, data: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Documents as the sink gives them back."""
-    return sorted((adaptor.stored(one) for one in data), key=lambda one: values.canonical(one.get("_id")))
+    return sorted((adaptor.stored(document) for document in data), key=lambda row: values.canonical(row.get("_id")))

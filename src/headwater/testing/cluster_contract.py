@@ -43,68 +43,68 @@ class OwnershipContract:
     # -- one owner --------------------------------------------------------------------------------------------
 
     def test_the_owner_writes_and_the_others_learn_where_it_is(self, another: Join, topic: str) -> None:
-        one, two = another("http://one:1"), another("http://two:2")
-        assert two.owner(topic, 0) is None
-        owned = one.own(topic, 0)
+        member, other = another("http://one:1"), another("http://two:2")
+        assert other.owner(topic, 0) is None
+        owned = member.own(topic, 0)
         assert list(owned.writer.append(numbered(2)))
         assert not owned.lost
-        found = until(lambda: two.owner(topic, 0))
-        assert (found.host, found.pid, found.address) == (socket.gethostname(), os.getpid(), "http://one:1")
-        assert found.epoch in (0, owned.writer.epoch)
+        owner = until(lambda: other.owner(topic, 0))
+        assert (owner.host, owner.pid, owner.address) == (socket.gethostname(), os.getpid(), "http://one:1")
+        assert owner.epoch in (0, owned.writer.epoch)
 
     def test_while_the_owner_lives_another_is_sent_to_it_and_fences_nobody(self, another: Join, topic: str) -> None:
-        one, two = another("http://one:1"), another("http://two:2")
-        owned = one.own(topic, 0)
+        member, other = another("http://one:1"), another("http://two:2")
+        owned = member.own(topic, 0)
         for _ in range(3):
             with pytest.raises(NotOwner, match="http://one:1") as caught:
-                two.own(topic, 0)
+                other.own(topic, 0)
             assert caught.value.address == "http://one:1"
             owned.writer.append(numbered(1))
         assert not owned.lost
 
     def test_an_owner_without_an_address_is_named(self, another: Join, topic: str) -> None:
-        one, two = another(""), another("")
-        one.own(topic, 0)
+        member, other = another(""), another("")
+        member.own(topic, 0)
         with pytest.raises(NotOwner, match=f"process {os.getpid()} on") as caught:
-            two.own(topic, 0)
+            other.own(topic, 0)
         assert caught.value.address == ""
         assert "Stop" in caught.value.hint
 
     def test_what_is_owned_is_given_again(self, another: Join, topic: str) -> None:
-        one = another("")
-        owned = one.own(topic, 0)
-        assert one.own(topic, 0) is owned
+        member = another("")
+        owned = member.own(topic, 0)
+        assert member.own(topic, 0) is owned
         owned.writer.append(numbered(1))
 
     # -- passing it on ----------------------------------------------------------------------------------------
 
     def test_what_is_released_can_be_owned_by_another(self, log: Log, another: Join, topic: str) -> None:
-        one, two = another("http://one:1"), another("http://two:2")
-        with one.own(topic, 0) as first:
+        member, other = another("http://one:1"), another("http://two:2")
+        with member.own(topic, 0) as first:
             first.writer.append([Record(b"k", b"1")])
         first.release()
         assert first.lost
-        second = owned_by(two, topic)
+        second = owned_by(other, topic)
         second.writer.append([Record(b"k", b"2")])
         with pytest.raises(Fenced):
             first.writer.append([Record(b"k", b"3")])
         assert [record.value for record in counted(log, topic, epochs=Epochs())] == [b"1", b"2"]
-        assert until(lambda: one.owner(topic, 0)).address == "http://two:2"
+        assert until(lambda: member.owner(topic, 0)).address == "http://two:2"
 
     def test_what_a_member_owned_that_left_can_be_owned_by_another(self, another: Join, topic: str) -> None:
-        one, two = another("http://one:1"), another("http://two:2")
-        one.own(topic, 0)
-        one.close()
-        one.close()
-        owned_by(two, topic).writer.append(numbered(1))
+        member, other = another("http://one:1"), another("http://two:2")
+        member.own(topic, 0)
+        member.close()
+        member.close()
+        owned_by(other, topic).writer.append(numbered(1))
         with pytest.raises(Closed):
-            one.own(topic, 0)
+            member.own(topic, 0)
 
     def test_a_living_owner_is_replaced_only_by_taking_over_and_is_fenced(self, log: Log, another: Join, topic: str) -> None:
-        one, two = another("http://one:1"), another("http://two:2")
-        first = one.own(topic, 0)
+        member, other = another("http://one:1"), another("http://two:2")
+        first = member.own(topic, 0)
         first.writer.append([Record(b"k", b"1")])
-        second = two.own(topic, 0, take_over=True)
+        second = other.own(topic, 0, take_over=True)
         assert second.writer.epoch > first.writer.epoch
         with pytest.raises(Fenced):
             first.writer.append([Record(b"k", b"2")])
@@ -112,24 +112,24 @@ class OwnershipContract:
         first.release()  # what another has taken is not released by this
         second.writer.append([Record(b"k", b"4")])
         assert [record.value for record in counted(log, topic, epochs=Epochs())] == [b"1", b"3", b"4"]
-        assert until(lambda: one.owner(topic, 0), lambda owner: owner.address == "http://two:2")
+        assert until(lambda: member.owner(topic, 0), lambda owner: owner.address == "http://two:2")
         with pytest.raises(NotOwner, match="http://two:2"):
-            one.own(topic, 0)
+            member.own(topic, 0)
 
     def test_an_owner_that_was_fenced_owns_again_with_a_new_claim(self, log: Log, another: Join, topic: str) -> None:
-        one = another("")
-        owned = one.own(topic, 0)
+        member = another("")
+        owned = member.own(topic, 0)
         log.claim(topic, 0)  # by an operator, or by a process that died right after it
         with pytest.raises(Fenced):
             owned.writer.append(numbered(1))
         owned.release()
-        again = owned_by(one, topic)
+        again = owned_by(member, topic)
         assert again is not owned
         again.writer.append(numbered(1))
 
     def test_an_owner_claims_again_after_a_write_of_unknown_outcome(self, log: Log, another: Join, topic: str) -> None:
-        one = another("")
-        owned = one.own(topic, 0)
+        member = another("")
+        owned = member.own(topic, 0)
         first = owned.writer
         renewed = owned.renew()
         assert renewed is owned.writer
@@ -137,13 +137,13 @@ class OwnershipContract:
         with pytest.raises(Fenced):
             first.append(numbered(1))
         renewed.append(numbered(1))
-        assert one.own(topic, 0) is owned
+        assert member.own(topic, 0) is owned
         assert not owned.lost
 
     def test_an_owner_that_has_lost_its_partition_fences_nobody_by_claiming_again(self, another: Join, topic: str) -> None:
-        one, two = another("http://one:1"), another("http://two:2")
-        first = one.own(topic, 0)
-        second = two.own(topic, 0, take_over=True)
+        member, other = another("http://one:1"), another("http://two:2")
+        first = member.own(topic, 0)
+        second = other.own(topic, 0, take_over=True)
         with pytest.raises(Fenced):
             first.renew()
         second.writer.append(numbered(1))
@@ -162,18 +162,18 @@ class OwnershipContract:
     # -- what changes nothing ---------------------------------------------------------------------------------
 
     def test_looking_changes_nothing(self, log: Log, another: Join, topic: str) -> None:
-        one, two = another(""), another("")
+        member, other = another(""), another("")
         before = log.bounds(topic, 0), log.epoch(topic, 0)
-        assert [two.owner(topic, 0) for _ in range(3)] == [None] * 3
+        assert [other.owner(topic, 0) for _ in range(3)] == [None] * 3
         assert (log.bounds(topic, 0), log.epoch(topic, 0)) == before
-        owned = one.own(topic, 0)
+        owned = member.own(topic, 0)
         for _ in range(3):
-            two.owner(topic, 0)
+            other.owner(topic, 0)
         owned.writer.append(numbered(1))
 
     def test_a_name_that_is_no_topics_is_refused(self, another: Join, topic: str) -> None:
-        one = another("")
-        for call in (one.own, one.owner):
+        member = another("")
+        for call in (member.own, member.owner):
             with pytest.raises(UnknownTopic):
                 call("nowhere", 0)
             with pytest.raises(UnknownPartition):
@@ -195,7 +195,7 @@ def until(look: Callable[[], PartitionOwner | None], fits: Callable[[PartitionOw
     """The owner, as soon as there is one that fits."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        found = look()
-        if found is not None and fits(found):
-            return found
-        assert time.monotonic() < deadline, f"the owner is {found}"
+        partition_owner = look()
+        if partition_owner is not None and fits(partition_owner):
+            return partition_owner
+        assert time.monotonic() < deadline, f"the owner is {partition_owner}"

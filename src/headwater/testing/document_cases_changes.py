@@ -48,11 +48,11 @@ class DocumentChangeCases(DocumentCasesGround):
             (7, "feed:put", f"{path}/3", {"id": "3"}),
         ]
         house.tells(path, *changes)
-        item = [one["revision"] for one in house.feed(f"{path}/1")]
+        item = [change["revision"] for change in house.feed(f"{path}/1")]
         assert item in ([1, 2, 4], [1, 2, 4, 6])
-        assert item == [one["revision"] for one in house.history(f"{path}/1")]
+        assert item == [change["revision"] for change in house.history(f"{path}/1")]
         for after in range(8):
-            assert [one["revision"] for one in house.feed(path, str(after))] == list(range(after + 1, 8))
+            assert [change["revision"] for change in house.feed(path, str(after))] == list(range(after + 1, 8))
         assert problem(house.ask("GET", f"{FEED}/{path}?after=x")) == (400, "bad-input")
 
     def test_a_feed_of_everything_below_a_path(self, house: DocumentHouse, root: str) -> None:
@@ -60,15 +60,18 @@ class DocumentChangeCases(DocumentCasesGround):
             house.put(f"{root}/{path}", {})
         house.put(f"{root}x", 1)
         *snapshot, end = house.events(f"{FEED}/{root}/?snapshot=1", "snapshot:end")
-        assert {one["event"] for one in snapshot} == {"snapshot:put"}
-        assert sorted(one["path"] for one in snapshot) == [f"{root}/a", f"{root}/b/c", f"{root}/d~/1"]
+        assert {event["event"] for event in snapshot} == {"snapshot:put"}
+        assert sorted(event["path"] for event in snapshot) == [f"{root}/a", f"{root}/b/c", f"{root}/d~/1"]
         position = end["id"]
         house.delete(f"{root}/a")
         house.put(f"{root}/d~/2", {})
         changes: list[dict[str, Any]] = []
-        while found := house.feed(f"{root}/", changes[-1]["position"] if changes else position):
-            changes += found
-        assert sorted((one["method"], one["path"]) for one in changes) == [("feed:delete", f"{root}/a"), ("feed:put", f"{root}/d~/2")]
+        while page := house.feed(f"{root}/", changes[-1]["position"] if changes else position):
+            changes += page
+        assert sorted((change["method"], change["path"]) for change in changes) == [
+            ("feed:delete", f"{root}/a"),
+            ("feed:put", f"{root}/d~/2"),
+        ]
 
     def test_a_feed_of_everything(self, house: DocumentHouse, root: str) -> None:
         events = house.events(f"{FEED}//?snapshot=1", "snapshot:end")
@@ -80,7 +83,7 @@ class DocumentChangeCases(DocumentCasesGround):
             lines = house.ask("GET", f"{FEED}//?after={position}", Prefer="wait=10").text.splitlines()
             assert lines
             changes = [msgspec.json.decode(line) for line in lines]
-            paths |= {one["path"] for one in changes}
+            paths |= {change["path"] for change in changes}
             position = changes[-1]["position"]
 
     def test_a_snapshot_and_then_what_follows(self, house: DocumentHouse, root: str) -> None:
@@ -88,12 +91,12 @@ class DocumentChangeCases(DocumentCasesGround):
         house.fill(path, {"id": "a"}, {"id": "b"})
         house.delete(f"{path}/a")
         events = house.events(f"{FEED}/{path}?snapshot=1", "snapshot:end")
-        assert [(one["event"], one.get("path")) for one in events[:-1]] == [("snapshot:put", f"{path}/b")]
+        assert [(event["event"], event.get("path")) for event in events[:-1]] == [("snapshot:put", f"{path}/b")]
         assert (events[-1]["revision"], events[-1]["id"]) == (3, "3")
         house.put(f"{path}/c", {})
         house.delete(f"{path}/b")
         followed = house.events(f"{FEED}/{path}?snapshot=1", "feed:delete", Last_Event_ID="3")
-        assert [(one["event"], one["id"], one["path"]) for one in followed] == [
+        assert [(event["event"], event["id"], event["path"]) for event in followed] == [
             ("feed:put", "4", f"{path}/c"), ("feed:delete", "5", f"{path}/b"),
         ]  # fmt: skip
 
@@ -113,7 +116,7 @@ class DocumentChangeCases(DocumentCasesGround):
         for number in range(1, 5):
             house.put(path, {"n": number})
         house.delete(path)
-        assert [one["revision"] for one in house.ask("GET", f"{HISTORY}/{path}?limit=2&reverse=true").json()["items"]] == [5, 4]
+        assert [change["revision"] for change in house.ask("GET", f"{HISTORY}/{path}?limit=2&reverse=true").json()["items"]] == [5, 4]
         assert house.get(path, "revision=2").json() == {"n": 2}
         assert problem(house.get(path, "revision=5")) == (404, "not_found")
         assert problem(house.get(path, "revision=9")) == (404, "not_found")
@@ -128,9 +131,12 @@ class DocumentChangeCases(DocumentCasesGround):
         house.fill(path, {"id": "1"}, {"id": "2"}, {"id": "3"})
         house.delete(f"{path}/1")
         house.patch(f"{path}/2", {"n": 1})
-        found = house.get(path, "since=3").json()
-        assert [(one["path"], one.get("deleted", False)) for one in found["items"]] == [(f"{path}/1", True), (f"{path}/2", False)]
-        assert (found["revision"], found["more"], found["reset"]) == (5, False, False)
+        changes = house.get(path, "since=3").json()
+        assert [(change["path"], change.get("deleted", False)) for change in changes["items"]] == [
+            (f"{path}/1", True),
+            (f"{path}/2", False),
+        ]
+        assert (changes["revision"], changes["more"], changes["reset"]) == (5, False, False)
         assert house.get(path, "since=5").json()["items"] == []
 
     def test_records_of_kafka_tell_their_change_in_headers(self, house: DocumentHouse, root: str) -> None:
@@ -140,14 +146,14 @@ class DocumentChangeCases(DocumentCasesGround):
         lines = b"\n".join(msgspec.json.encode({"method": "put", "path": f"{path}/{item}", "body": {}}) for item in "23")
         answer = house.ask("POST", "/hyper-storage/batch?atomic=true", content=lines, Content_Type=LINES)
         batch = msgspec.json.decode(answer.content.splitlines()[0])["transactionId"]
-        found = []
+        headers = []
         for transaction in (single, batch):
             shown = house.ask("GET", f"/hyper-storage/transactions/{transaction}").json()
             [record] = documents.log.read(house.topic, shown["partition"], shown["offset"], limit=1)
             assert record.key == path.encode()
-            found.append({name: value for name, value in record.headers if not name.startswith("headwater")})
+            headers.append({name: value for name, value in record.headers if not name.startswith("headwater")})
         told_of = {"uri": f"{path}/1".encode(), "method": b"feed:put", "revision": b"1"}
-        assert found == [told_of if documents.log.engine == "kafka" else {}, {}]
+        assert headers == [told_of if documents.log.engine == "kafka" else {}, {}]
 
     # -- failures ---------------------------------------------------------------------------------------------
 
@@ -163,7 +169,7 @@ class DocumentChangeCases(DocumentCasesGround):
         ):
             assert 400 <= refused.status_code < 500
         assert told(house.put(path, {"n": 2})) == (200, 2)
-        assert [one["revision"] for one in house.feed(path)] == [1, 2]
+        assert [change["revision"] for change in house.feed(path)] == [1, 2]
 
     def test_a_log_that_does_not_answer_takes_nothing(self, house: DocumentHouse, root: str) -> None:
         path = f"{root}/c~/1"
@@ -184,7 +190,7 @@ class DocumentChangeCases(DocumentCasesGround):
         assert problem(house.put(path, {"n": 3})) == (503, "unavailable")
         made = house.put(path, {"n": 4})
         assert (told(made), made.json()["state"]) == ((200, 3), "applied")  # the claim between is no change that the store lacks
-        assert [one["body"]["n"] for one in house.feed(path)] == [1, 2, 4]
+        assert [change["body"]["n"] for change in house.feed(path)] == [1, 2, 4]
 
     def test_a_store_that_fails_after_the_log_costs_nothing(self, house: DocumentHouse, root: str) -> None:
         """The normal answer, state accepted; every read has it; recovery applies it; index rows precede that."""
@@ -200,13 +206,13 @@ class DocumentChangeCases(DocumentCasesGround):
         assert house.get(f"{path}/2").json() == {"id": "2", "n": 0}
         assert problem(house.get(f"{path}/1")) == (404, "not_found")
         assert items(house.get(path)) == items(house.get(path, "sort=n")) == ["2"]
-        assert [one["revision"] for one in house.feed(path)] == [1, 2, 3] == [one["revision"] for one in house.history(path)]
+        assert [change["revision"] for change in house.feed(path)] == [1, 2, 3] == [change["revision"] for change in house.history(path)]
         listed = house.ask("GET", f"/hyper-storage/transactions?path={path}&state=accepted").json()["items"]
-        assert [one["revision"] for one in listed] == [3, 2]
+        assert [transaction["revision"] for transaction in listed] == [3, 2]
         house.failing = False
         house.until(lambda: _is_applied(house, path))
         explained = house.get(path, "sort=n&explain=1").json()
-        assert (explained["explain"]["index"], [one["id"] for one in explained["_embedded"]["els"]]) == ("by-n", ["2"])
+        assert (explained["explain"]["index"], [item["id"] for item in explained["_embedded"]["els"]]) == ("by-n", ["2"])
         assert house.ask("GET", f"/hyper-storage/transactions?path={path}&state=accepted").json()["items"] == []
 
     def test_a_long_backlog_refuses_writes_until_the_store_is_back(self, house: DocumentHouse, root: str) -> None:
@@ -223,7 +229,7 @@ class DocumentChangeCases(DocumentCasesGround):
         assert house.get(path).json() == len(accepted)
         house.failing = False
         assert told(house.put(path, "back")) == (200, len(accepted) + 2)
-        assert [one["revision"] for one in house.feed(path)] == list(range(1, len(accepted) + 3))
+        assert [change["revision"] for change in house.feed(path)] == list(range(1, len(accepted) + 3))
 
     def test_a_write_with_a_key_is_repeated_after_any_failure(self, house: DocumentHouse, root: str) -> None:
         path = f"{root}~"
@@ -251,7 +257,7 @@ class DocumentChangeCases(DocumentCasesGround):
         assert house.query(path, sort="n") == ["2", "1"]
         assert told(house.put(f"{path}/3", {"n": 0})) == (201, 3)
         assert house.query(path, sort="n") == ["3", "2", "1"]
-        assert [one["revision"] for one in house.feed(path)] == [1, 2, 3]
+        assert [change["revision"] for change in house.feed(path)] == [1, 2, 3]
         assert house.ask("GET", f"{INDEXES}/{path}/by-n").json()["status"] == "ready"
         assert _is_applied(house, path)
 

@@ -155,9 +155,9 @@ class DocumentHouse:
 
     def ask(self, method: str, address: str, body: Any = None, *, content: bytes | None = None, **headers: str) -> httpx2.Response:
         """Ask. `body`: a JSON value; `headers`: their names with _ for -."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
         more: dict[str, Any] = {"content": content} if content is not None else {} if body is None else {"json": body}
-        return self.run(self._client.request(method, address, headers=given, **more))
+        return self.run(self._client.request(method, address, headers=fields, **more))
 
     def get(self, path: str, query: str = "", **headers: str) -> httpx2.Response:
         return self.ask("GET", f"{CONTENT}/{path}{'?' if query else ''}{query}", None, content=None, **headers)
@@ -206,8 +206,8 @@ class DocumentHouse:
     def history(self, path: str) -> list[dict[str, Any]]:
         answer = self.ask("GET", f"{HISTORY}/{path}?limit=10000")
         assert answer.status_code == 200, answer.text
-        found: list[dict[str, Any]] = answer.json()["items"]
-        return found
+        changes: list[dict[str, Any]] = answer.json()["items"]
+        return changes
 
     def index(self, path: str, id: str, **new: Any) -> None:
         """Make an index, and wait until it is ready."""
@@ -226,16 +226,16 @@ class DocumentHouse:
 
     def tells(self, path: str, *changes: tuple[int, str, str, Any]) -> None:
         """The feed and the history of a path have these changes: revision, method, path, body (None: there is none)."""
-        feed = [(one["revision"], one["method"], one["path"], one.get("body")) for one in self.feed(path)]
+        feed = [(change["revision"], change["method"], change["path"], change.get("body")) for change in self.feed(path)]
         assert feed == list(changes)
-        assert feed == [(one["revision"], one["method"], one["path"], one.get("body")) for one in self.history(path)]
+        assert feed == [(change["revision"], change["method"], change["path"], change.get("body")) for change in self.history(path)]
 
     def verify(self) -> None:
         """The store holds what the log says."""
         documents = self.documents
         if documents.topic is not None:
-            for found in verify_documents(documents.log, documents.stores, documents.topic):
-                found.check()
+            for verification in verify_documents(documents.log, documents.stores, documents.topic):
+                verification.check()
 
 
 def told(answer: httpx2.Response) -> tuple[int, int]:

@@ -36,9 +36,9 @@ class DocumentMoreCases(DocumentCasesGround):
         house.until(lambda: len(house.query(view)) == 2)
         house.delete(f"{root}/a~/2")
         house.until(lambda: len(house.query(view)) == 1)
-        assert [one["n"] for one in house.get(view).json()["_embedded"]["els"]] == [7]
+        assert [item["n"] for item in house.get(view).json()["_embedded"]["els"]] == [7]
         assert problem(house.put(f"{view}/x", {})) == (409, "view_modification")
-        revisions = [one["revision"] for one in house.feed(view)]
+        revisions = [change["revision"] for change in house.feed(view)]
         assert revisions == list(range(1, len(revisions) + 1))
         assert house.ask("DELETE", f"/hyper-storage/views/{view}").status_code == 204
 
@@ -79,7 +79,7 @@ class DocumentMoreCases(DocumentCasesGround):
         assert problem(house.ask("POST", f"{CONTENT}/{path}", {})) == (422, "unfit-body")
         assert problem(house.ask("PATCH", f"{CONTENT}/{path}/old", {"name": "Old"})) == (422, "unfit-body")  # once it is changed
         assert house.get(f"{path}/old").json() == {"id": "old", "price": "free"}
-        assert [one["revision"] for one in house.feed(path)] == [1, 2]
+        assert [change["revision"] for change in house.feed(path)] == [1, 2]
         assert house.ask("DELETE", schemas).status_code == 204
         assert house.ask("DELETE", schemas).status_code == 404
         assert told(house.put(f"{path}/hat", {})) == (200, 3)
@@ -94,7 +94,7 @@ class DocumentMoreCases(DocumentCasesGround):
             house.patch(f"{path}/in", {"m": 1})
             house.put(f"{path}/other", {"n": 0})
             house.delete(f"{path}/in")
-        told_of = [(one["event"], one.get("path")) for one in events.found]
+        told_of = [(event["event"], event.get("path")) for event in events.found]
         assert told_of == [
             ("snapshot:put", f"{path}/in"),
             ("snapshot:end", path),

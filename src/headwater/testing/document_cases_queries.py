@@ -68,7 +68,7 @@ class DocumentQueryCases(DocumentCasesGround):
     def test_a_filter_that_is_not(self, house: DocumentHouse, tea: str, filter: str) -> None:
         assert house.query(tea, filter=filter) == []
 
-    @pytest.mark.parametrize(("filter", "at"), _BAD, ids=lambda one: str(one)[:20])
+    @pytest.mark.parametrize(("filter", "at"), _BAD, ids=lambda argument: str(argument)[:20])
     def test_a_filter_that_cannot_be_read_is_refused_where_it_fails(
         self, house: DocumentHouse, tea: str, filter: str, at: int | None
     ) -> None:
@@ -154,8 +154,8 @@ class DocumentQueryCases(DocumentCasesGround):
     def test_reads_and_time_are_limited(self, house: DocumentHouse, root: str) -> None:
         path = f"{root}~"
         house.fill(path, *({"id": f"{number:04}", "n": number} for number in range(100)))
-        with house.another(max_reads=1) as one:
-            refused = one.get(path, "filter=n = 99&size=1")
+        with house.another(max_reads=1) as limited:
+            refused = limited.get(path, "filter=n = 99&size=1")
             assert problem(refused) == (504, "query-count-limited")
             assert f"POST {INDEXES}/{path}" in refused.json()["hint"]
         with house.another(query_timeout=Duration(1)) as hasty:
@@ -177,7 +177,7 @@ class DocumentQueryCases(DocumentCasesGround):
         assert house.ask("PUT", f"{INDEXES}/{path}/one", new).status_code == 200
         generated = house.ask("POST", f"{INDEXES}/{path}", {"sortBy": []}).json()["indexId"]
         listed = house.ask("GET", f"{INDEXES}/{path}").json()["items"]
-        assert sorted(one["indexId"] for one in listed) == sorted(["one", generated])
+        assert sorted(index["indexId"] for index in listed) == sorted(["one", generated])
         assert house.ask("DELETE", f"{INDEXES}/{path}/one").status_code == 204
         for method in ("DELETE", "GET"):
             assert problem(house.ask(method, f"{INDEXES}/{path}/none")) == (404, "index-not-found")
@@ -212,7 +212,9 @@ class DocumentQueryCases(DocumentCasesGround):
             page = house.get(path, query)
             assert page.json()["explain"]["index"] == index, (filter, sort)
             wanted = house.get(path, "size=1000").json()["_embedded"]["els"]
-            assert {one["id"] for one in page.json()["_embedded"]["els"]} == {one["id"] for one in wanted if _accepts(filter, one)}, filter
+            assert {item["id"] for item in page.json()["_embedded"]["els"]} == {item["id"] for item in wanted if _accepts(filter, item)}, (
+                filter
+            )
         shown = house.ask("GET", f"{INDEXES}/{path}/before").json()
         assert shown["status"] == "ready"
 
@@ -222,7 +224,7 @@ class DocumentQueryCases(DocumentCasesGround):
         house.index(path, "by-b", sortBy=[{"fieldName": "b"}])
         house.delete(path)
         indexes = house.ask("GET", f"{INDEXES}/{path}").json()["items"]
-        assert [one["status"] for one in indexes] in ([], ["deleting"])  # its rows are removed in the background
+        assert [index["status"] for index in indexes] in ([], ["deleting"])  # its rows are removed in the background
         house.put(f"{path}/2", {"b": 2})
         assert house.get(path, "sort=b&explain=1").json()["explain"]["index"] is None
         house.index(path, "by-b", sortBy=[{"fieldName": "b"}])
@@ -233,7 +235,7 @@ class DocumentQueryCases(DocumentCasesGround):
         house.index(path, "decimals", sortBy=[{"fieldName": "n", "fieldType": "decimal"}], filterBy="n + 1 > 0")
         for number, value in enumerate(["text", True, None, [1], {"a": 1}, 5], 1):
             assert told(house.put(f"{path}/{number}", {"n": value})) == (201, number)
-        assert [one["revision"] for one in house.feed(path)] == list(range(1, 7))
+        assert [change["revision"] for change in house.feed(path)] == list(range(1, 7))
         assert house.query(path, filter="n + 1 > 0") == ["6"]
 
     def test_an_index_may_hold_the_items(self, house: DocumentHouse, root: str) -> None:

@@ -43,7 +43,7 @@ class DocumentVerbCases(DocumentCasesGround):
         assert problem(house.put(f"{root}/c~", {})) == (409, "collection-put-not-implemented")
         house.put(f"{root}/c~/1", {})
         assert problem(house.put(f"{root}/c~", {})) == (409, "collection-put-not-implemented")
-        assert [one["revision"] for one in house.feed(f"{root}/c~")] == [1]
+        assert [change["revision"] for change in house.feed(f"{root}/c~")] == [1]
 
     def test_post_adds_items_whose_ids_grow(self, house: DocumentHouse, root: str) -> None:
         answers = [house.post(f"{root}/c~", {"n": number, "id": "mine"}) for number in range(5)]
@@ -53,7 +53,7 @@ class DocumentVerbCases(DocumentCasesGround):
         assert paths == sorted(paths)
         assert [answer.headers["location"] for answer in answers] == [f"{CONTENT}/{path}" for path in paths]
         assert house.get(paths[0]).json() == {"id": paths[0].rpartition("/")[2], "n": 0}
-        assert [one["method"] for one in house.feed(f"{root}/c~")] == ["feed:put"] * 5
+        assert [change["method"] for change in house.feed(f"{root}/c~")] == ["feed:put"] * 5
         assert house.query(f"{root}/c~") == [path.rpartition("/")[2] for path in paths]
 
     @pytest.mark.parametrize("name", ["doc", "c~/1"])
@@ -91,7 +91,7 @@ class DocumentVerbCases(DocumentCasesGround):
         answer = house.delete(path)
         if state != "live":
             assert problem(answer) == (404, "not_found")
-            assert [one["revision"] for one in house.feed(path)] == list(range(1, before + 1))
+            assert [change["revision"] for change in house.feed(path)] == list(range(1, before + 1))
             return
         assert told(answer) == (200, 2)
         assert problem(house.get(path)) == (404, "not_found")
@@ -133,8 +133,8 @@ class DocumentVerbCases(DocumentCasesGround):
             answers = list(pool.map(lambda number: told(house.put(f"{root}/doc", number))[1], range(50)))
         assert sorted(answers) == list(range(1, 51))
         feed = house.feed(f"{root}/doc")
-        assert [one["revision"] for one in feed] == list(range(1, 51))
-        assert [one["body"] for one in feed] == [answers.index(revision) for revision in range(1, 51)]
+        assert [change["revision"] for change in feed] == list(range(1, 51))
+        assert [change["body"] for change in feed] == [answers.index(revision) for revision in range(1, 51)]
         assert house.get(f"{root}/doc").json() == answers.index(50)
 
     # -- paths ------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class DocumentVerbCases(DocumentCasesGround):
         assert problem(house.patch(path, [{"op": "remove", "path": "/x"}], Content_Type=_JSON_PATCH))[0] == 422
         assert problem(house.patch(path, {"l": 1}, Content_Type=_INCREMENT))[0] == 422
         assert house.get(path).json() == {"l": [1, 2], "m": 2.5}
-        told_of = [(one["method"], one["body"]) for one in house.feed(path)]
+        told_of = [(change["method"], change["body"]) for change in house.feed(path)]
         assert told_of[1:] == [("feed:patch", {"m": 2, "n": None}), ("feed:patch", {"m": 2.5})]
         house.patch(path, [{"op": "replace", "path": "/l/0", "value": None}], Content_Type=_JSON_PATCH)
         assert house.get(path).json() == {"l": [None, 2], "m": 2.5}
@@ -277,7 +277,7 @@ class DocumentVerbCases(DocumentCasesGround):
         body = b"\n".join(map(msgspec.json.encode, writes))
         answer = house.ask("POST", "/hyper-storage/batch", content=body, Content_Type=LINES)
         outcomes = [msgspec.json.decode(line) for line in answer.content.splitlines()]
-        assert [one.get("revision") or one["code"] for one in outcomes] == [1, "not_found", 1, 2]
+        assert [outcome.get("revision") or outcome["code"] for outcome in outcomes] == [1, "not_found", 1, 2]
         writes[2:3] = []
         atomic = house.ask(
             "POST", "/hyper-storage/batch?atomic=true", content=b"\n".join(map(msgspec.json.encode, writes)), Content_Type=LINES
@@ -288,7 +288,7 @@ class DocumentVerbCases(DocumentCasesGround):
             "POST", "/hyper-storage/batch?atomic=true", content=b"\n".join(map(msgspec.json.encode, writes)), Content_Type=LINES
         )
         assert [msgspec.json.decode(line)["revision"] for line in atomic.content.splitlines()] == [3, 4, 5]
-        assert [one["revision"] for one in house.feed(path)] == [1, 2, 3, 4, 5]
+        assert [change["revision"] for change in house.feed(path)] == [1, 2, 3, 4, 5]
 
     def test_transactions(self, house: DocumentHouse, root: str) -> None:
         made = house.put(f"{root}/doc", 1)
@@ -297,11 +297,11 @@ class DocumentVerbCases(DocumentCasesGround):
         assert (shown["path"], shown["revision"], shown["state"]) == (f"{root}/doc", 1, "published")
         house.put(f"{root}/doc", 2)
         listed = house.ask("GET", f"/hyper-storage/transactions?path={root}/doc").json()["items"]
-        assert [one["revision"] for one in listed] == [2, 1]
+        assert [transaction["revision"] for transaction in listed] == [2, 1]
         by_state = {
             state: house.ask("GET", f"/hyper-storage/transactions?path={root}/doc&state={state}") for state in get_args(TransactionState)
         }
-        assert {state: len(found.json()["items"]) for state, found in by_state.items()} == {
+        assert {state: len(answer.json()["items"]) for state, answer in by_state.items()} == {
             "accepted": 0,
             "applied": 2,
             "indexed": 2,
@@ -313,7 +313,7 @@ class DocumentVerbCases(DocumentCasesGround):
         for name in ("b", "a", "c~/1", "gone"):
             house.put(f"{root}/{name}", {})
         house.delete(f"{root}/gone")
-        found = house.ask("GET", f"{CONTENT}?prefix={root}/&limit=2").json()
-        assert ([one["path"] for one in found["items"]], found["next"]) == ([f"{root}/a", f"{root}/b"], f"{root}/b")
-        rest = house.ask("GET", f"{CONTENT}?prefix={root}/&after={found['next']}").json()
-        assert [one["path"] for one in rest["items"]] == [f"{root}/c~"]
+        listing = house.ask("GET", f"{CONTENT}?prefix={root}/&limit=2").json()
+        assert ([item["path"] for item in listing["items"]], listing["next"]) == ([f"{root}/a", f"{root}/b"], f"{root}/b")
+        rest = house.ask("GET", f"{CONTENT}?prefix={root}/&after={listing['next']}").json()
+        assert [item["path"] for item in rest["items"]] == [f"{root}/c~"]

@@ -125,8 +125,8 @@ class RecordedDocuments:
         """Every row that an index must have once it is ready. `copies`: with the items, where it is materialized."""
         index = self.indexes[uri][number]
         keys, copied = index_keys(index), copies and index.materialize
-        found = [(keys.key(item, json.decoder(dict)(row.body)), row) for item, row in self.rows.get(uri, {}).items()]
-        return sorted(IndexRow(key, row.item, row.body if copied else b"") for key, row in found if key is not None)
+        pairs = [(keys.key(item, json.decoder(dict)(row.body)), row) for item, row in self.rows.get(uri, {}).items()]
+        return sorted(IndexRow(key, row.item, row.body if copied else b"") for key, row in pairs if key is not None)
 
     def apply_to(self, store: DocumentStore, cuts: Sequence[int] = ()) -> None:
         """Apply all records, in calls that end at these offsets."""
@@ -157,8 +157,8 @@ class RecordedDocuments:
 
     def _keys(self, uri: str, item: str, body: bytes) -> list[tuple[int, bytes]]:
         values = json.decoder(dict)(body)
-        found = [(number, index_keys(index).key(item, values)) for number, index in self.indexes.get(uri, {}).items()]
-        return [(number, key) for number, key in found if key is not None]
+        pairs = [(number, index_keys(index).key(item, values)) for number, index in self.indexes.get(uri, {}).items()]
+        return [(number, key) for number, key in pairs if key is not None]
 
     def _append(self, record: ChangeRecord) -> AppendedRecord:
         appended = AppendedRecord(self.end, BEGAN + self.end * 10, record)

@@ -47,7 +47,7 @@ class DocumentModel:
         after = GONE if verb == "delete" else self._after(target, verb, draft.patch, value, None if row is None else row[0])
         revision = self.revisions[path.uri] = self.revisions.get(path.uri, 0) + 1
         if after is GONE:
-            for gone in [one for one in self.rows if one == path or (path.is_collection and one.uri == path.uri)]:
+            for gone in [row_path for row_path in self.rows if row_path == path or (path.is_collection and row_path.uri == path.uri)]:
                 del self.rows[gone]
             if not path.item:
                 self.living.discard(path.uri)
@@ -90,16 +90,16 @@ def merged(target: Any, patch: Any) -> Any:
 def operated(target: Any, operations: Any) -> Any:
     """RFC 6902, for fields of the document itself."""
     target = deepcopy(target)
-    for one in operations:
-        name = one["path"][1:]
-        if not isinstance(target, dict) or (one["op"] != "add" and name not in target):
-            raise ModelRefusal("NotMatched" if one["op"] == "test" else "UnfitBody")
-        if one["op"] == "test" and target[name] != one["value"]:
+    for operation in operations:
+        name = operation["path"][1:]
+        if not isinstance(target, dict) or (operation["op"] != "add" and name not in target):
+            raise ModelRefusal("NotMatched" if operation["op"] == "test" else "UnfitBody")
+        if operation["op"] == "test" and target[name] != operation["value"]:
             raise ModelRefusal("NotMatched")
-        if one["op"] == "remove":
+        if operation["op"] == "remove":
             del target[name]
-        elif one["op"] in ("add", "replace"):
-            target[name] = one["value"]
+        elif operation["op"] in ("add", "replace"):
+            target[name] = operation["value"]
     return target
 
 

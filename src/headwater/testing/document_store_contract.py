@@ -90,18 +90,18 @@ class DocumentStoreContract(DocumentStoreIndexes, DocumentStoreSplits):
         history.apply_to(store)
         with store.view() as view:
 
-            def found(**narrowed: object) -> list[str]:
+            def item_ids(**narrowed: object) -> list[str]:
                 return [row.item for row in view.rows("c~", **narrowed)]  # type: ignore[arg-type]
 
-            assert found(limit=100) == items
-            assert found(limit=100, reverse=True) == items[::-1]
-            assert found(limit=2) == items[:2]
-            assert found(limit=2, reverse=True) == items[:-3:-1]
-            assert found(low="10", high="Z", limit=100) == ["10", "2", "A"]
-            assert found(low="10", high="Z", limit=2, reverse=True) == ["A", "2"]
-            assert found(low="11", limit=2) == ["2", "A"]
-            assert found(low="Z", high="A", limit=2) == []
-            assert found(low="_", limit=9, reverse=True) == ["~", "z", "a", "_"]
+            assert item_ids(limit=100) == items
+            assert item_ids(limit=100, reverse=True) == items[::-1]
+            assert item_ids(limit=2) == items[:2]
+            assert item_ids(limit=2, reverse=True) == items[:-3:-1]
+            assert item_ids(low="10", high="Z", limit=100) == ["10", "2", "A"]
+            assert item_ids(low="10", high="Z", limit=2, reverse=True) == ["A", "2"]
+            assert item_ids(low="11", limit=2) == ["2", "A"]
+            assert item_ids(low="Z", high="A", limit=2) == []
+            assert item_ids(low="_", limit=9, reverse=True) == ["~", "z", "a", "_"]
             rows = view.rows_of("c~", ["z", "0", "!", "z"])
             assert [row and row.item for row in rows] == ["z", None, "!", "z"]
             assert view.rows_of("c~", []) == []
@@ -250,14 +250,14 @@ class DocumentStoreContract(DocumentStoreIndexes, DocumentStoreSplits):
         assert other.digest() == store.digest()
 
     def test_partitions_do_not_meet(self, fresh: Callable[[], DocumentStore], history: RecordedDocuments) -> None:
-        one, two = fresh(), fresh()
+        store, other = fresh(), fresh()
         history.put("a", p=1)
-        history.apply_to(one)
-        with two.view() as view:
+        history.apply_to(store)
+        with other.view() as view:
             assert view.applied() == 0
             assert view.heads(limit=1) == []
-        two.clear()
-        with one.view() as view:
+        other.clear()
+        with store.view() as view:
             history.check(view)
 
     def test_a_store_of_another_topic_is_refused_until_it_is_cleared(

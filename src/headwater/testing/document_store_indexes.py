@@ -106,8 +106,8 @@ class DocumentStoreIndexes(DocumentStoreGround):
         history.set_index("c~", definition(1, "p", materialize=True))
         history.apply_to(store)
         shards = cut_shards(store, "c~", 1, after="", limit=9, each=6)
-        assert [(one.after, one.upto) for one in shards][::5] == [("", "05"), ("29", "35")]
-        assert [one.upto for one in shards][-2:] == ["35", None]
+        assert [(shard.after, shard.upto) for shard in shards][::5] == [("", "05"), ("29", "35")]
+        assert [shard.upto for shard in shards][-2:] == ["35", None]
         made = {}
         for change, place in enumerate((3, 0, 6, 1, 5, 2, 4)):
             made[place] = index_shard(store, shards[place])
@@ -138,7 +138,7 @@ class DocumentStoreIndexes(DocumentStoreGround):
         history.set_index("c~", definition(1, "p"))
         history.apply_to(store)
         shards = cut_shards(store, "c~", 1, after="", limit=2, each=4)
-        first, second = (index_shard(store, one) for one in shards)
+        first, second = (index_shard(store, part) for part in shards)
         store.clear()
         history.apply_to(store)
         with pytest.raises(Conflict):

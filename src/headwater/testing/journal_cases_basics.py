@@ -69,9 +69,9 @@ class JournalBasicCases(JournalCasesGround):
         placed = journals.delete("a", 1)
         assert placed is not None
         assert placed.offset == before  # no Mark is written before it
-        found = read_record(journals.log.read(journals.topic.name, 0, before, limit=1)[0])
-        assert found is not None
-        assert found.action == Delete(1, "here", "1")
+        record = read_record(journals.log.read(journals.topic.name, 0, before, limit=1)[0])
+        assert record is not None
+        assert record.action == Delete(1, "here", "1")
         journals.shows("a", range(2, last + 1), last)
 
     @pytest.mark.parametrize("groups", _GROUPS[:4], ids=str)
@@ -83,8 +83,8 @@ class JournalBasicCases(JournalCasesGround):
     def test_7_a_mark_changes_nothing(self, journals: CaseJournals) -> None:
         last = _appended(journals, (2, 1))
         journals.mark("a", "x")
-        found = [read_record(record) for record in journals.log.read(journals.topic.name, 0, 0, limit=100)]
-        marks = [one.action.id for one in found if one is not None and isinstance(one.action, Mark)]
+        records = [read_record(record) for record in journals.log.read(journals.topic.name, 0, 0, limit=100)]
+        marks = [record.action.id for record in records if record is not None and isinstance(record.action, Mark)]
         assert marks == ["x"] * (2 if journals.twice else 1)
         journals.shows("a", [1, 2, 3], last)
         journals.mark("b", "y")

@@ -119,10 +119,10 @@ class JournalDecidedCases(JournalCasesGround):
             for limits in (None, FORGETFUL):
                 reader = single.partition(limits=limits, duplicates=policy)  # type: ignore[arg-type]
                 rows = single.rows("a", partition=reader)
-                found = [(row.seq_nr, label_of(row)) for row in rows]
-                assert found == [
+                labels = [(row.seq_nr, label_of(row)) for row in rows]
+                assert labels == [
                     *((1, "one"), (2, "four"), (3, "one"), (4, "two"), (5, fifth), (6, "three"), (7, "four"), (8, "five"), (9, "four")),
-                ], (copied, limits, found)
+                ], (copied, limits, labels)
 
     def test_events_above_the_range_of_their_append_are_read_page_by_page(self, single: CaseJournals) -> None:
         single.raw(raw_append("a", 1, 5, 3), raw_append("a", 4), raw_append("a", 5, 6))

@@ -106,8 +106,8 @@ class CaseJournals:
     ) -> Appended:
         """Append events, whose payloads are `label`. `numbers` are those that they must get."""
         payload = label or f"{id} {numbers[0]}"
-        given = [payload] * len(numbers) if self.exact else [Event(payload, number) for number in numbers]
-        made = draft(id, given, metadata=metadata, expire_after=expire_after, by=("here", "1"))
+        contents = [payload] * len(numbers) if self.exact else [Event(payload, number) for number in numbers]
+        made = draft(id, contents, metadata=metadata, expire_after=expire_after, by=("here", "1"))
         outcome = self.write(made, ALWAYS if expected is None else Condition(expected))
         assert isinstance(outcome, Appended)
         assert (outcome.first, outcome.last) == (numbers[0], numbers[-1])
@@ -145,14 +145,14 @@ class CaseJournals:
         assert living is not None
         snapshots.save(id, seq_nr, Payload(PayloadKind.TEXT, str(seq_nr).encode()), living, ("here", "1"))
 
-    def _placed(self, asked: Draft) -> ActionPlaced | None:
-        outcome = self.write(asked)
+    def _placed(self, action_draft: Draft) -> ActionPlaced | None:
+        outcome = self.write(action_draft)
         assert outcome is None or isinstance(outcome, ActionPlaced)
         return outcome
 
-    def write(self, asked: Draft, condition: Condition = ALWAYS) -> Outcome:
+    def write(self, action_draft: Draft, condition: Condition = ALWAYS) -> Outcome:
         async def write() -> Outcome:
-            return await self._open.writer(asked.id).write(asked, condition)
+            return await self._open.writer(action_draft.id).write(action_draft, condition)
 
         outcome = self._runner.run(write())
         if self.twice and isinstance(outcome, Appended | ActionPlaced):
@@ -169,9 +169,9 @@ class CaseJournals:
         return self.log.bounds(self.topic.name, partition).end
 
     def copy(self, partition: int = 0) -> PartitionStore:
-        found = self.store.partition(self.topic.name, partition, self.topic.generation)
-        assert found is not None
-        return found
+        copy = self.store.partition(self.topic.name, partition, self.topic.generation)
+        assert copy is not None
+        return copy
 
     def replicate(self, end: int | None = None, *, partition: int = 0, records: int = 20_000) -> PartitionOutcome:
         """Copy the records of a partition below `end`, at most so many in one change."""
@@ -189,9 +189,9 @@ class CaseJournals:
         assert copy_partition(self.log, self.store, task).problem is None
 
     def _snapshots(self) -> JournalTopic:
-        found = snapshots_of(self.log, JournalTopic(self.topic.name, self.topic.partitions, self.topic.generation))
-        assert found is not None
-        return found
+        topic = snapshots_of(self.log, JournalTopic(self.topic.name, self.topic.partitions, self.topic.generation))
+        assert topic is not None
+        return topic
 
     def stages(self, id: str) -> Iterator[int]:
         """Everything between not replicated and replicated, one record more each time, from an empty copy on."""
@@ -228,7 +228,7 @@ class CaseJournals:
         rings = self.store.snapshots(topic.name, 0, topic.generation)
         assert rings is not None
         with rings.view() as view:
-            return {slot: one.seq_nr for slot, one in sorted(view.ring(id).slots.items())}
+            return {slot: snapshot.seq_nr for slot, snapshot in sorted(view.ring(id).slots.items())}
 
     def stored(self, id: str) -> list[int]:
         """The numbers of the rows in the store."""
@@ -272,10 +272,10 @@ class CaseJournals:
 
 def _read(partition: JournalPartition, id: str, start: int, stop: int | None, *, page: int = 1000) -> list[EventRow]:
     read = JournalRead(partition, id, start=start, stop=stop, end=partition.end())
-    found: list[EventRow] = []
+    events: list[EventRow] = []
     while rows := read.page(page):
-        found += rows
-    return found
+        events += rows
+    return events
 
 
 def label_of(row: EventRow) -> str:

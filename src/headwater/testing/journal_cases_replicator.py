@@ -65,10 +65,10 @@ def _pointers(journals: CaseJournals) -> list[int]:
 
 def _ids(journals: CaseJournals) -> tuple[str, str]:
     """An id of each of the two partitions."""
-    found: dict[int, str] = {}
+    ids: dict[int, str] = {}
     for number in range(100):
-        found.setdefault(journals.place(f"id-{number}"), f"id-{number}")
-    return found[0], found[1]
+        ids.setdefault(journals.place(f"id-{number}"), f"id-{number}")
+    return ids[0], ids[1]
 
 
 def _topic(journals: CaseJournals) -> JournalTopic:
@@ -85,7 +85,7 @@ class JournalReplicatorCases(JournalCasesGround):
         replicator = Replicator(journals)
         assert replicator.catch_up()
         replicator.close()
-        assert [(one.records, one.engine) for one in replicator.rounds] == [(8, "here")]
+        assert [(copy_round.records, copy_round.engine) for copy_round in replicator.rounds] == [(8, "here")]
         assert _pointers(journals) == [3, 3]
         assert journals.state(first) == journals.state(second) == (4, None, [1, 2, 3, 4])
 
@@ -95,12 +95,12 @@ class JournalReplicatorCases(JournalCasesGround):
         first, second = _ids(journals)
         for number in range(1, 5):
             for place, id in enumerate((first, second)):
-                for one in (journals, other):
-                    one.raw(raw_append(id, number, timestamp=number), partition=place)
+                for target in (journals, other):
+                    target.raw(raw_append(id, number, timestamp=number), partition=place)
                 assert replicator.catch_up()
                 assert _pointers(journals)[place] == number - 1
         replicator.close()
-        assert [one.records for one in replicator.rounds] == [1] * 8
+        assert [copy_round.records for copy_round in replicator.rounds] == [1] * 8
         once = Replicator(other)
         assert once.catch_up()
         once.close()
@@ -112,7 +112,7 @@ class JournalReplicatorCases(JournalCasesGround):
         replicator = Replicator(journals)
         assert replicator.catch_up()
         replicator.close()
-        assert [one.records for one in replicator.rounds] == [journals.end()]
+        assert [copy_round.records for copy_round in replicator.rounds] == [journals.end()]
         assert _pointers(journals) == [journals.end() - 1]
         assert journals.head("a") is None
 
@@ -122,10 +122,10 @@ class JournalReplicatorCases(JournalCasesGround):
         single.replicate(2)
         replicator = Replicator(single)
         assert replicator.catch_up()
-        assert [one.records for one in replicator.rounds] == [2]
+        assert [copy_round.records for copy_round in replicator.rounds] == [2]
         assert replicator.catch_up()
         replicator.close()
-        assert [one.records for one in replicator.rounds] == [2]
+        assert [copy_round.records for copy_round in replicator.rounds] == [2]
         assert single.state("a") == (4, None, [1, 2, 3, 4])
 
     def test_53_after_an_error_of_the_log_it_goes_on(self, single: CaseJournals) -> None:
@@ -138,7 +138,7 @@ class JournalReplicatorCases(JournalCasesGround):
         assert not replicator.catch_up()
         assert single.state("a") == (1, None, [1])
         status = replicator.loop.status()
-        assert [one.problem.code for one in status.partitions if one.problem] == ["unreachable"]
+        assert [partition.problem.code for partition in status.partitions if partition.problem] == ["unreachable"]
         failing.fails = False
         replicator.clock.advance(60)
         assert replicator.catch_up()
@@ -216,9 +216,9 @@ class JournalReplicatorCases(JournalCasesGround):
         for number in range(1, 9):
             single.append("a", number)
             assert replicators[number % 2].catch_up()
-        assert all(one.catch_up() for one in replicators)
-        for one in replicators:
-            one.close()
+        assert all(copier.catch_up() for copier in replicators)
+        for replicator in replicators:
+            replicator.close()
         assert single.state("a") == (8, None, list(range(1, 9)))
 
     def test_55_to_57_a_store_is_made_once_and_keeps_its_settings(self, make: MakeJournals) -> None:

@@ -28,21 +28,21 @@ class GrownRingContract(JournalStoreGround):
         for number, seq_nr in ((0, 1), (1, 2), (2, 3)):  # the first one before the journal has a record in its newer place
             newer.save(id, seq_nr, (life[0], number))
             newer.append(id, seq_nr + 1)
-        copies = [rings(store, one) for one in (older, newer)]
-        for copy, one in zip(copies, (older, newer), strict=True):
-            journals = partition(store, topic, one.journals.partition)
-            for end in range(1, one.journals.end + 1):
-                assert journals.apply(msgspec.structs.replace(one.journals.change(end - 1, end), counts=counts))
-                assert copy.apply(msgspec.structs.replace(one.change(end - 1, end), counts=counts))
+        copies = [rings(store, source) for source in (older, newer)]
+        for copy, history in zip(copies, (older, newer), strict=True):
+            journals = partition(store, topic, history.journals.partition)
+            for end in range(1, history.journals.end + 1):
+                assert journals.apply(msgspec.structs.replace(history.journals.change(end - 1, end), counts=counts))
+                assert copy.apply(msgspec.structs.replace(history.change(end - 1, end), counts=counts))
         assert [slots(copy, id) for copy in copies] == [{0: 1}, {0: 1, 1: 2, 2: 3}]
         with copies[1].view() as view:
             assert view.ids() == [id]
-            before = [(one.seq_nr, view.payload(id, slot, one)) for slot, one in view.ring(id).slots.items()]
+            before = [(snapshot.seq_nr, view.payload(id, slot, snapshot)) for slot, snapshot in view.ring(id).slots.items()]
         copies[1].clear()
         assert [slots(copy, id) for copy in copies] == [{0: 1}, {}]
         assert copies[1].apply(msgspec.structs.replace(newer.change(), counts=counts))
         with copies[1].view() as view:
-            assert [(one.seq_nr, view.payload(id, slot, one)) for slot, one in view.ring(id).slots.items()] == before
+            assert [(snapshot.seq_nr, view.payload(id, slot, snapshot)) for slot, snapshot in view.ring(id).slots.items()] == before
         newer.purge(id)
         journals = partition(store, topic, 1)
         assert journals.apply(msgspec.structs.replace(newer.journals.change(3), counts=counts))

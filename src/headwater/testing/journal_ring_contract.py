@@ -58,38 +58,38 @@ class SnapshotHistory:
 
     def save(self, id: str, seq_nr: int, life: tuple[uuid.UUID, int] | None = None, *, kind: PayloadKind = PayloadKind.JSON) -> None:
         """A snapshot, of the life now or of another one."""
-        found, offset = life or self.life(id), len(self.actions)
-        assert found is not None
+        chosen_life, offset = life or self.life(id), len(self.actions)
+        assert chosen_life is not None
         payload = Payload(kind, b'{"at":%d}' % offset)
-        said = Snapshot(seq_nr, BEGAN + 1000 * offset, offset, found[1], kind, found[0], "host", "1.0", payload)
-        self.actions.append((id, said))
+        snapshot = Snapshot(seq_nr, BEGAN + 1000 * offset, offset, chosen_life[1], kind, chosen_life[0], "host", "1.0", payload)
+        self.actions.append((id, snapshot))
 
     def delete(self, id: str, criteria: SnapshotCriteria) -> None:
-        found = self.life(id)
-        assert found is not None
-        self.actions.append((id, SnapshotDeletion(criteria, len(self.actions), found[1], found[0])))
+        life = self.life(id)
+        assert life is not None
+        self.actions.append((id, SnapshotDeletion(criteria, len(self.actions), life[1], life[0])))
 
     def change(self, start: int = 0, end: int | None = None) -> SnapshotsChange:
         """What the records [start, end) change."""
         end = len(self.actions) if end is None else end
-        found: dict[str, list[SnapshotAction]] = {}
+        by_id: dict[str, list[SnapshotAction]] = {}
         for id, action in self.actions[start:end]:
-            found.setdefault(id, []).append(action)
-        journals = tuple(SnapshotsChanged(id, tuple(actions)) for id, actions in found.items())
+            by_id.setdefault(id, []).append(action)
+        journals = tuple(SnapshotsChanged(id, tuple(actions)) for id, actions in by_id.items())
         return SnapshotsChange(self.topic, self.journals.partition, self.generation, start, end, journals)
 
 
 def rings(store: JournalStore, history: SnapshotHistory, generation: str = "") -> RingStore:
     """The copy of a history's snapshots, made where there is none."""
-    found = store.snapshots(history.topic, history.journals.partition, generation or history.generation)
-    assert found is not None
-    return found
+    copy = store.snapshots(history.topic, history.journals.partition, generation or history.generation)
+    assert copy is not None
+    return copy
 
 
 def slots(copy: RingStore, id: str) -> dict[int, int]:
     """The numbers of the snapshots of a journal, by slot."""
     with copy.view() as view:
-        return {slot: one.seq_nr for slot, one in sorted(view.ring(id).slots.items())}
+        return {slot: snapshot.seq_nr for slot, snapshot in sorted(view.ring(id).slots.items())}
 
 
 def history_of(steps: Sequence[Step]) -> SnapshotHistory:
@@ -142,8 +142,8 @@ class RingContract(JournalStoreGround):
         copy.apply(snapshots.change(4))
         assert slots(copy, "a") == {0: 1, 1: 2, 2: 3}
         with copy.view() as view:
-            one = view.ring("a").slots[1]
-            assert (one.offset, view.payload("a", 1, one)) == (4, Payload(PayloadKind.JSON, b'{"at":4}'))
+            snapshot = view.ring("a").slots[1]
+            assert (snapshot.offset, view.payload("a", 1, snapshot)) == (4, Payload(PayloadKind.JSON, b'{"at":4}'))
 
     def test_a_deletion_frees_slots(self, store: JournalStore, snapshots: SnapshotHistory) -> None:
         snapshots.append("a", 1)

@@ -64,8 +64,8 @@ class JournalStoreContract(JournalStoreActions, JournalStoreSplits, RingContract
                 assert copy.pointer().offset == history.end - 1
             history.append("a", 901)
             history.append("old-1", 1)
-            for one in (source, copy):
-                assert one.apply(history.change(history.end - 2, epoch=3))
+            for target in (source, copy):
+                assert target.apply(history.change(history.end - 2, epoch=3))
             assert digest_of(copy) == digest_of(source)
 
     def test_a_change_is_applied_once(self, copy: PartitionStore, history: History) -> None:

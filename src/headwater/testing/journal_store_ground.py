@@ -44,7 +44,7 @@ class History:
     ) -> int:
         """One Append with events of these numbers; its offset. The payload says which Append it was, unless it is given."""
         offset = self.end
-        said = payload if payload is not None else b'{"at":%d}' % offset
+        content = payload if payload is not None else b'{"at":%d}' % offset
         time = BEGAN + 1000 * offset if timestamp is None else timestamp
         rows = tuple(
             EventRow(
@@ -56,7 +56,7 @@ class History:
                 version="1.0",
                 tags=("b", "a") if number % 2 else (),
                 metadata='{"header":{"data":1}}',
-                payload=Payload(PayloadKind.JSON, said),
+                payload=Payload(PayloadKind.JSON, content),
                 headers=(("name", "value"),) if offset % 2 else (),
             )
             for number in numbers
@@ -140,9 +140,9 @@ class JournalStoreGround:
 
 def partition(store: JournalStore, topic: str, number: int = 0, generation: str = "g1") -> PartitionStore:
     """The copy of a partition, made where there is none."""
-    found = store.partition(topic, number, generation)
-    assert found is not None
-    return found
+    copy = store.partition(topic, number, generation)
+    assert copy is not None
+    return copy
 
 
 def head_of(copy: PartitionStore, id: str) -> Head | None:

@@ -78,7 +78,7 @@ class JournalStoreSplits(JournalStoreGround):
             whole, model = history_of(steps), model_of(history_of(steps))
             copy = partition(store, whole.topic)
             copy.apply(whole.change())
-            assert {id: found for id in IDS if (found := state(copy, id)) is not None} == model
+            assert {id: journal_state for id in IDS if (journal_state := state(copy, id)) is not None} == model
             expected = digest_of(copy)
             topic, parts = whole.topic, f"{whole.topic}-parts"
             whole.topic = parts

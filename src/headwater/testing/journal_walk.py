@@ -188,14 +188,14 @@ class JournalWalk:
         self._look()
 
     def _payloads(self, last: int, count: int, payload: str = "") -> list[object]:
-        given: list[object] = [payload or self._random.choice(("text", b"bytes", {"json": 1}, None)) for _ in range(count)]
-        return given if self._exact else [Event(one, number) for number, one in enumerate(given, last + 1)]
+        contents: list[object] = [payload or self._random.choice(("text", b"bytes", {"json": 1}, None)) for _ in range(count)]
+        return contents if self._exact else [Event(content, number) for number, content in enumerate(contents, last + 1)]
 
-    def _wrote(self, asked: Draft, condition: Condition = ALWAYS) -> Outcome:
+    def _wrote(self, action_draft: Draft, condition: Condition = ALWAYS) -> Outcome:
         writer = self._random.choice(self._writers)
 
         async def write() -> Outcome:
-            return await writer.writer(asked.id).write(asked, condition)
+            return await writer.writer(action_draft.id).write(action_draft, condition)
 
         try:
             return self._runner.run(write())
@@ -214,14 +214,14 @@ class JournalWalk:
 
     @staticmethod
     def _take(model: JournalModel, record: Record) -> None:
-        found = read_record(record)
-        if found is None:
+        journal_record = read_record(record)
+        if journal_record is None:
             return
-        if found.value is None:
-            model.add(found)
+        if journal_record.value is None:
+            model.add(journal_record)
             return
-        body = decode_events(found.action.payload_type, found.value)  # type: ignore[union-attr]
-        model.add(found, tuple(event.seq_nr for event in body.events), body.metadata.expire_after)
+        body = decode_events(journal_record.action.payload_type, journal_record.value)  # type: ignore[union-attr]
+        model.add(journal_record, tuple(event.seq_nr for event in body.events), body.metadata.expire_after)
 
     def _modelled(self, id: str) -> ModelJournal | None:
         return self._models[self._place(id)].journals.get(id)
@@ -243,9 +243,9 @@ class JournalWalk:
         assert outcome.problem is None, outcome.problem
 
     def _copy(self, number: int) -> PartitionStore:
-        found = self._store.partition(self.topic.name, number, self.topic.generation)
-        assert found is not None
-        return found
+        copy = self._store.partition(self.topic.name, number, self.topic.generation)
+        assert copy is not None
+        return copy
 
     def _truncate(self) -> None:
         if not self._truncates:
@@ -296,10 +296,10 @@ class JournalWalk:
     def _compare_read(self, reader: JournalPartition, id: str, start: int, stop: int | None) -> None:
         journal, policy = self._modelled(id), reader.settings.duplicates
         read = JournalRead(reader, id, start=start, stop=stop, end=reader.end())
-        found: list[EventRow] = []
+        events: list[EventRow] = []
         try:
             while rows := read.page(self._random.choice((1, 2, 1000))):
-                found += rows
+                events += rows
         except Damaged:
             assert policy == "fail"
             assert journal is not None
@@ -310,7 +310,7 @@ class JournalWalk:
             raise
         wanted = [] if journal is None else journal.visible("first" if policy == "fail" else policy)
         wanted = [(number, offset) for number, offset in wanted if number >= start and (stop is None or number <= stop)]
-        assert [(row.seq_nr, row.offset) for row in found] == wanted, (id, start, stop, policy, reader.pointer().offset)
+        assert [(row.seq_nr, row.offset) for row in events] == wanted, (id, start, stop, policy, reader.pointer().offset)
 
     # -- the store --------------------------------------------------------------------------------------------
 

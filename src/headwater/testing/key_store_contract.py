@@ -14,10 +14,10 @@ OpenKeyStore = Callable[[], KeyStore]
 TOPIC = "journal-bank"
 
 
-def key(id: str, number: int, **given: object) -> StoredKey:
+def key(id: str, number: int, **fields: object) -> StoredKey:
     """A key of an entity."""
     made = StoredKey(id, bytes([number]) * 16, 1, "active", "m1", b"wrapped-%d" % number, 1000 + number)
-    return msgspec.structs.replace(made, **given)
+    return msgspec.structs.replace(made, **fields)
 
 
 class KeyStoreContract:
@@ -56,16 +56,18 @@ class KeyStoreContract:
             store.retire(TOPIC, "a", who="me", why="asked")
             store.retire(TOPIC, "nobody", who="me", why="asked")
             retired = other.retired(TOPIC)
-            assert [(one.key_id[0], one.state, one.who, one.why) for one in retired] == [
+            assert [(entity_key.key_id[0], entity_key.state, entity_key.who, entity_key.why) for entity_key in retired] == [
                 (1, "retired", "me", "asked"),
                 (2, "retired", "me", "asked"),
             ]
-            assert [one.wrapped for one in retired] == [b"wrapped-1", b"wrapped-2"]
+            assert [entity_key.wrapped for entity_key in retired] == [b"wrapped-1", b"wrapped-2"]
             assert other.keys(TOPIC, ["b"])["b"][0].state == "active"
             other.destroy(TOPIC, retired)
             other.destroy(TOPIC, retired)
             assert store.retired(TOPIC) == []
-            assert [(one.state, one.wrapped, one.master) for one in store.keys(TOPIC, ["a"])["a"]] == [("destroyed", b"", "")] * 2
+            assert [(entity_key.state, entity_key.wrapped, entity_key.master) for entity_key in store.keys(TOPIC, ["a"])["a"]] == [
+                ("destroyed", b"", "")
+            ] * 2
 
     def test_a_destroyed_key_never_comes_back(self, open_store: OpenKeyStore) -> None:
         with open_store() as store:
@@ -74,7 +76,7 @@ class KeyStoreContract:
             store.add(TOPIC, [key("a", 1), key("a", 9)])
             assert not store.rewrap(TOPIC, key("a", 1), "m2", b"again")
             store.retire(TOPIC, "a", who="me", why="asked")
-            assert [(one.key_id[0], one.state, one.wrapped) for one in store.keys(TOPIC, ["a"])["a"]] == [
+            assert [(entity_key.key_id[0], entity_key.state, entity_key.wrapped) for entity_key in store.keys(TOPIC, ["a"])["a"]] == [
                 (1, "destroyed", b""),
                 (9, "destroyed", b""),
             ]
@@ -82,7 +84,7 @@ class KeyStoreContract:
     def test_a_retired_key_without_bytes(self, open_store: OpenKeyStore) -> None:
         with open_store() as store:
             store.add(TOPIC, [key("a", 1, state="retired", wrapped=b"", master="", who="me", why="asked")])
-            assert [one.key_id[0] for one in store.retired(TOPIC)] == [1]
+            assert [entity_key.key_id[0] for entity_key in store.retired(TOPIC)] == [1]
             store.destroy(TOPIC, store.retired(TOPIC))
             assert store.retired(TOPIC) == []
 
@@ -91,16 +93,16 @@ class KeyStoreContract:
             store.add(TOPIC, [key("a", 1)])
             assert store.rewrap(TOPIC, key("a", 1), "m2", b"anew")
             assert not other.rewrap(TOPIC, key("a", 1), "m3", b"too late")
-            (found,) = other.keys(TOPIC, ["a"])["a"]
-            assert (found.master, found.wrapped, found.state) == ("m2", b"anew", "active")
+            (entity_key,) = other.keys(TOPIC, ["a"])["a"]
+            assert (entity_key.master, entity_key.wrapped, entity_key.state) == ("m2", b"anew", "active")
 
     def test_every_key_comes_once(self, open_store: OpenKeyStore) -> None:
         with open_store() as store:
             made = [key(f"id-{number % 5}", number) for number in range(23)]
             store.add(TOPIC, made)
             store.add("journal-other", [key("id-1", 99)])
-            found = [one for page in store.pages(TOPIC, 4) for one in page]
-            assert sorted(found, key=lambda one: one.key_id) == made
+            keys = [entity_key for page in store.pages(TOPIC, 4) for entity_key in page]
+            assert sorted(keys, key=lambda entity_key: entity_key.key_id) == made
 
     def test_several_threads(self, open_store: OpenKeyStore) -> None:
         with open_store() as store:

@@ -158,7 +158,7 @@ class Appending(Ground):
                 "key": pa.array([b"k", None, b"l"]),
                 "value": pa.array([b"v", None, b"w" * 70]),
                 "timestamp": pa.array([1, 2, 3]),
-                "headers": pa.array([encode_headers(one) if one else None for one in headers], kind),
+                "headers": pa.array([encode_headers(pairs) if pairs else None for pairs in headers], kind),
             }
         )
         log.append_arrow(topic, 0, batch)
@@ -170,11 +170,11 @@ class Appending(Ground):
 
     def test_what_was_scanned_can_be_appended(self, log: Log, topic: str) -> None:
         log.append(topic, 0, [Record(b"k", b"v", (("h", b"1"),), 5, 1, 2), Record(None, None, (), 6)])
-        [scanned] = [one for one in log.scan(topic, 0, 0) if len(one)]
+        [scanned] = [batch_read for batch_read in log.scan(topic, 0, 0) if len(batch_read)]
         log.append_arrow(topic, 0, scanned.drop_columns(["offset"]))
         first, second, *again = everything(log, topic)
-        assert [msgspec.structs.replace(one, offset=None) for one in again] == [
-            msgspec.structs.replace(one, offset=None) for one in (first, second)
+        assert [msgspec.structs.replace(record, offset=None) for record in again] == [
+            msgspec.structs.replace(record, offset=None) for record in (first, second)
         ]
 
     def test_key_and_value_alone_will_do(self, log: Log, topic: str) -> None:

@@ -84,9 +84,9 @@ def unchanged(log: Log, topic: str) -> Iterator[None]:
     """Whatever happens inside must leave the topic as it was."""
 
     def look() -> tuple[object, list[Bounds], list[list[Record]]]:
-        found = log.topic(topic)
-        numbers = range(found.partitions)
-        return found, [log.bounds(topic, number) for number in numbers], [everything(log, topic, number) for number in numbers]
+        description = log.topic(topic)
+        numbers = range(description.partitions)
+        return description, [log.bounds(topic, number) for number in numbers], [everything(log, topic, number) for number in numbers]
 
     before = look()
     yield

@@ -144,12 +144,12 @@ class Guarding(Ground):
         other.create_topic(topic)
         other.claim(topic, 0).append(numbered(3, start=10))
         assert other.bounds(topic, 0).end == end
-        writer, asked = log.claim(topic, 0), RecordingCheck()
+        writer, check = log.claim(topic, 0), RecordingCheck()
         with unchanged(other, topic), pytest.raises(Fenced, match="created again"):
-            writer.append(numbered(1), guard=Guard(log.bounds(topic, 0).end, asked, generation))
-        assert not asked.shown
-        writer.append(numbered(1), guard=Guard(log.bounds(topic, 0).end, asked, log.topic(topic).generation))
-        assert asked.shown == [[]]
+            writer.append(numbered(1), guard=Guard(log.bounds(topic, 0).end, check, generation))
+        assert not check.shown
+        writer.append(numbered(1), guard=Guard(log.bounds(topic, 0).end, check, log.topic(topic).generation))
+        assert check.shown == [[]]
 
     def test_of_threads_that_saw_the_same_end_one_appends(self, log: Log, topic: str) -> None:
         writer = log.claim(topic, 0)

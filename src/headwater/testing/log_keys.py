@@ -64,6 +64,6 @@ class AppendingByKey(Ground):
         good = numbered(20)
         [first], [refused] = asyncio.run(appended(good, [*good, bad, *good]))
         assert isinstance(refused, error)
-        there = {record.key for number in range(PARTITIONS) for record in everything(log, spread, number)}
-        assert (len(first), there) == (20, {record.key for record in good})
+        keys = {record.key for number in range(PARTITIONS) for record in everything(log, spread, number)}
+        assert (len(first), keys) == (20, {record.key for record in good})
         assert sum(log.bounds(spread, number).end for number in range(PARTITIONS)) == 20

@@ -29,7 +29,10 @@ class Owning(Ground):
         other = another()
         assert log.topic(owned).settings.owner == other.topic(owned).settings.owner == PART
         assert log.topic(topic).settings.owner == other.topic(topic).settings.owner == ""
-        assert {one.name: one.settings.owner for one in other.topics() if one.name in (owned, topic)} == {owned: PART, topic: ""}
+        assert {listed.name: listed.settings.owner for listed in other.topics() if listed.name in (owned, topic)} == {
+            owned: PART,
+            topic: "",
+        }
 
     def test_nobody_else_changes_a_parts_topic(self, log: Log, another: OpenLog, owned: str) -> None:
         attempts: dict[str, Callable[[Log, str], object]] = {
@@ -67,7 +70,7 @@ class Owning(Ground):
         writer.append(numbered(1))
         assert log.epoch(owned, 0) == writer.epoch
         log.delete_topic(owned, part=PART)
-        assert owned not in {one.name for one in log.topics()}
+        assert owned not in {topic.name for topic in log.topics()}
 
     def test_an_owner_that_no_name_tells_is_kept(self, log: Log, another: OpenLog) -> None:
         name = f"{fresh('namespace')}_data_7"
@@ -77,7 +80,7 @@ class Owning(Ground):
         log.close()
         for other in (another(), another()):
             assert other.topic(name) == other.create_topic(name, part="wal") == made
-            assert {one.name: one.settings.owner for one in other.topics()}[name] == "wal"
+            assert {topic.name: topic.settings.owner for topic in other.topics()}[name] == "wal"
             for part in ("", PART):
                 for attempt in (other.append, other.claim, other.delete_topic, other.create_topic):
                     arguments: list[Any] = [name, 0, numbered(1)][: 3 if attempt == other.append else 2 if attempt == other.claim else 1]
@@ -101,7 +104,7 @@ class Owning(Ground):
                 log.create_topic(name, part=part)
             assert PART in refused.value.message
             assert "pipeline-" in refused.value.hint
-        assert name not in {one.name for one in log.topics()}
+        assert name not in {topic.name for topic in log.topics()}
 
     def test_nobody_names_an_owner_but_the_part_itself(self, log: Log, owned: str) -> None:
         name = fresh("topic")
@@ -113,8 +116,8 @@ class Owning(Ground):
 
     def test_a_part_may_name_its_settings(self, log: Log) -> None:
         name = f"pipeline-{fresh('topic')}"
-        given = TopicSettings(segment=1 << 30)
-        made = log.create_topic(name, settings=given, part=PART)
-        assert made.settings == msgspec.structs.replace(given, owner=PART)
-        assert log.create_topic(name, settings=given, part=PART) == made
+        settings = TopicSettings(segment=1 << 30)
+        made = log.create_topic(name, settings=settings, part=PART)
+        assert made.settings == msgspec.structs.replace(settings, owner=PART)
+        assert log.create_topic(name, settings=settings, part=PART) == made
         assert log.create_topic(name, settings=made.settings, part=PART) == made

@@ -118,8 +118,8 @@ class ReadingTests(Ground):
     def test_a_scan_keeps_to_its_range(self, log: Log, topic: str, start: int, end: int) -> None:
         for first in range(0, 12, 4):
             log.append(topic, 0, numbered(4, start=first))
-        found = [record for batch in log.scan(topic, 0, start, end) for record in rows(batch)]
-        assert found == at(numbered(12), range(12))[start:end]
+        records = [record for batch in log.scan(topic, 0, start, end) for record in rows(batch)]
+        assert records == at(numbered(12), range(12))[start:end]
 
     @pytest.mark.parametrize(("start", "end"), [(0, 8), (7, 8), (5, 4), (7, 0)])
     def test_a_range_that_is_not_there_is_refused(self, log: Log, topic: str, start: int, end: int) -> None:
@@ -190,7 +190,7 @@ class ReadingTests(Ground):
         for timestamp in times:
             log.append(topic, 0, [Record(b"k", b"v", timestamp=timestamp)])
         expected = {0: 0, 1: 0, 99: 0, 100: 0, 101: 2, 200: 2, 201: 5, 350: 5, 351: 6, 400: 6, 401: 7, 1 << 50: 7}
-        assert {asked: log.offset_at(topic, 0, asked) for asked in expected} == expected
+        assert {moment: log.offset_at(topic, 0, moment) for moment in expected} == expected
 
     def test_times_within_one_batch_are_told_apart(self, log: Log, topic: str) -> None:
         log.append(topic, 0, [Record(b"k", b"v", timestamp=timestamp) for timestamp in range(1000, 1500)])
@@ -203,8 +203,8 @@ class ReadingTests(Ground):
     def test_times_that_fall_give_no_later_offset_than_the_first(self, log: Log, topic: str) -> None:
         for timestamp in (50, 300, 100, 400, 200):
             log.append(topic, 0, [Record(b"k", b"v", timestamp=timestamp)])
-        for asked, first in ((50, 0), (51, 1), (300, 1), (301, 3), (400, 3)):
-            assert log.offset_at(topic, 0, asked) <= first
+        for moment, first in ((50, 0), (51, 1), (300, 1), (301, 3), (400, 3)):
+            assert log.offset_at(topic, 0, moment) <= first
 
     def test_a_deleted_offset_is_not_found_by_its_time(self, log: Log, topic: str) -> None:
         log.append(topic, 0, [Record(b"k", b"v", timestamp=timestamp) for timestamp in range(100, 110)])

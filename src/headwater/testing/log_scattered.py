@@ -87,8 +87,8 @@ class ScatteredReading(Ground):
         other = another()
         for number in range(20):
             log.append(topic, 0, numbered(1, start=number))
-            asked = [number, number // 2, 0]
-            assert other.read_at(topic, 0, asked) == [at(numbered(1, start=offset), [offset])[0] for offset in asked]
+            offsets = [number, number // 2, 0]
+            assert other.read_at(topic, 0, offsets) == [at(numbered(1, start=offset), [offset])[0] for offset in offsets]
 
     def test_beside_appends_and_deletions_every_answer_is_whole(self, log: Log, another: OpenLog) -> None:
         name = log.create_topic(fresh("topic"), settings=TopicSettings(segment=2000)).name
@@ -100,9 +100,9 @@ class ScatteredReading(Ground):
                 while not stop.is_set():
                     bounds = reader.bounds(name, 0)
                     offsets = [random.randrange(bounds.end) for _ in range(20)]
-                    found = reader.read_at(name, 0, offsets)
+                    records = reader.read_at(name, 0, offsets)
                     after = reader.bounds(name, 0)
-                    for offset, record in zip(offsets, found, strict=True):
+                    for offset, record in zip(offsets, records, strict=True):
                         assert record == at(numbered(1, start=offset), [offset])[0] if record else offset < after.start
             except BaseException as error:
                 errors.append(error)

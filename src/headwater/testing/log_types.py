@@ -55,9 +55,9 @@ class WrongTypes:
 
     def test_a_limit_that_is_no_whole_number_is_refused(self, log: Log, topic: str) -> None:
         limits: list[dict[str, Any]] = [{"limit": "5"}, {"limit": 1.5}, {"max_bytes": "64MiB"}]
-        for given in limits:
+        for limit in limits:
             with pytest.raises(BadInput):
-                log.read(topic, 0, 0, **given)
+                log.read(topic, 0, 0, **limit)
 
     def test_what_are_no_records_is_refused(self, log: Log, topic: str) -> None:
         wrong: list[Any] = [None, "text", b"bytes", 7, Record(b"k", b"v"), ["text"], [Record("k", b"v")]]  # type: ignore[arg-type]

@@ -48,11 +48,17 @@ class QueueContract(QueueOwning, QueueLargeRows, QueueResults, QueueAfter):
         queue, now = await ground.queue(), ground.now
         (put,) = await queue.put([row("a", b'{"x":1}', priority=10, delay=5000, expiration_date=now + 9000)])
         assert (put.outcome, put.process_date, put.raised) == ("inserted", now + 5000, False)
-        found = await queue.get(b"a")
-        assert (found.id, found.key, found.data, found.priority, found.status) == (put.id, b"a", b'{"x":1}', 10, "W")
-        assert (found.insertion_date, found.process_date, found.expiration_date) == (now, now + 5000, now + 9000)
-        assert (found.start_processing_date, found.timeout_counter) == (0, 0)
-        assert await queue.get(put.id) == found
+        stored_row = await queue.get(b"a")
+        assert (stored_row.id, stored_row.key, stored_row.data, stored_row.priority, stored_row.status) == (
+            put.id,
+            b"a",
+            b'{"x":1}',
+            10,
+            "W",
+        )
+        assert (stored_row.insertion_date, stored_row.process_date, stored_row.expiration_date) == (now, now + 5000, now + 9000)
+        assert (stored_row.start_processing_date, stored_row.timeout_counter) == (0, 0)
+        assert await queue.get(put.id) == stored_row
 
     async def test_a_put_on_a_waiting_key_merges_field_by_field(self, ground: QueueGround) -> None:
         queue, now = await ground.queue(), ground.now
@@ -60,13 +66,13 @@ class QueueContract(QueueOwning, QueueLargeRows, QueueResults, QueueAfter):
         ground.clock.advance(1)
         (second,) = await queue.put([row(data=b"2", priority=100, delay=1000, expiration_date=now + 20_000)])
         assert (second.id, second.outcome, second.process_date) == (first.id, "merged", now + 5000)
-        found = await queue.get(b"k")
-        assert (found.data, found.priority, found.insertion_date) == (b"2", 50, now)
-        assert (found.process_date, found.expiration_date) == (now + 5000, now + 20_000)
+        stored_row = await queue.get(b"k")
+        assert (stored_row.data, stored_row.priority, stored_row.insertion_date) == (b"2", 50, now)
+        assert (stored_row.process_date, stored_row.expiration_date) == (now + 5000, now + 20_000)
         await queue.put([row(data=b"\x00", form=BINARY, priority=10, delay=60_000, expiration_date=0)])
-        found = await queue.get(b"k")
-        assert (found.data, found.form, found.priority, found.expiration_date) == (b"\x00", BINARY, 10, 0)  # never wins
-        assert found.process_date == now + 61_000
+        stored_row = await queue.get(b"k")
+        assert (stored_row.data, stored_row.form, stored_row.priority, stored_row.expiration_date) == (b"\x00", BINARY, 10, 0)  # never wins
+        assert stored_row.process_date == now + 61_000
 
     async def test_an_older_write_is_answered_and_ignored(self, ground: QueueGround) -> None:
         queue, now = await ground.queue(), ground.now
@@ -128,8 +134,8 @@ class QueueContract(QueueOwning, QueueLargeRows, QueueResults, QueueAfter):
         queue = await ground.queue()
         await queue.put([row(f"{number}") for number in range(100)])
         claims = await asyncio.gather(*(queue.claim(7) for _ in range(20)))
-        found = [claim.row.key for claimed in claims for claim in claimed.claims]
-        assert len(found) == len(set(found)) == 100
+        row_keys = [claim.row.key for claimed in claims for claim in claimed.claims]
+        assert len(row_keys) == len(set(row_keys)) == 100
 
     async def test_a_waiting_claim_gets_a_row_when_it_is_put_and_when_it_is_due(self, ground: QueueGround) -> None:
         queue = await ground.queue()
@@ -211,8 +217,8 @@ class QueueContract(QueueOwning, QueueLargeRows, QueueResults, QueueAfter):
         await queue.put([row(data=b"1")])  # first it loses its lease, then the put is merged
         assert (await queue.get(b"k")).timeout_counter == 1
         await queue.put([row(data=b"2")])
-        found = await queue.get(b"k")
-        assert (found.timeout_counter, found.attempts) == (0, 1)
+        stored_row = await queue.get(b"k")
+        assert (stored_row.timeout_counter, stored_row.attempts) == (0, 1)
 
     # -- failures -------------------------------------------------------------------------------------------------
 
@@ -315,7 +321,7 @@ class QueueContract(QueueOwning, QueueLargeRows, QueueResults, QueueAfter):
         waiting = asyncio.ensure_future(queue.claim(wait=60_000))
         await asyncio.sleep(0)
         await queue.resume()
-        assert [one.row.key for one in (await waiting).claims] == [b"b"]
+        assert [claimed_row.row.key for claimed_row in (await waiting).claims] == [b"b"]
 
     async def test_listeners_are_told_of_dues_and_deaths(self, ground: QueueGround) -> None:
         queue = await ground.queue()

@@ -75,7 +75,7 @@ def row(key: str | bytes = "k", data: bytes = b"null", **how: Any) -> NewRow:
 
 async def keys(queue: Queue) -> list[str]:
     """The keys of all rows, by id."""
-    return [found.key.decode() for found in await queue.rows(limit=10_000)]
+    return [stored_row.key.decode() for stored_row in await queue.rows(limit=10_000)]
 
 
 async def claim_one(queue: Queue, **how: Any) -> ClaimedRow:

@@ -21,7 +21,7 @@ class QueueLargeRows:
         queue = await ground.queue(memory="0B")
         await asyncio.gather(*(queue.put([_large(number)]) for number in range(8)))
         await queue.put([_large(number) for number in range(8, 12)])
-        assert [found.data for found in await queue.rows()] == [_data(number) for number in range(12)]
+        assert [stored_row.data for stored_row in await queue.rows()] == [_data(number) for number in range(12)]
         claims = (await queue.claim(3)).claims
         assert [claim.row.data for claim in claims] == [_data(number) for number in range(3)]
         assert (await claim_one(queue)).row.data == _data(3)
@@ -38,10 +38,10 @@ class QueueLargeRows:
         await queue.fail([FailedClaim(dead.token, "never", give_up=True)])
         queue = await ground.restarted()
         assert (await queue.get(b"1")).data == _data(7)
-        assert [one.row.data for one in await queue.dead_list()] == [_data(2)]
+        assert [dead_row.row.data for dead_row in await queue.dead_list()] == [_data(2)]
         await queue.dead_retry()
         queue = await ground.restarted()
-        assert {found.key: found.data for found in await queue.rows()} == {b"1": _data(7), b"2": _data(2), b"3": _data(3)}
+        assert {stored_row.key: stored_row.data for stored_row in await queue.rows()} == {b"1": _data(7), b"2": _data(2), b"3": _data(3)}
         assert {claim.row.data for claim in (await queue.claim(5)).claims} == {_data(7), _data(2)}
 
     async def test_a_put_of_the_same_large_data_keeps_the_failures(self, ground: QueueGround) -> None:
@@ -51,8 +51,8 @@ class QueueLargeRows:
         await queue.put([_large(1)])
         assert ((await queue.get(b"1")).failures, (await queue.get(b"1")).error) == (1, "no")
         await queue.put([_large(1, 2)])
-        found = await queue.get(b"1")
-        assert (found.failures, found.error, found.data) == (0, "", _data(2))
+        stored_row = await queue.get(b"1")
+        assert (stored_row.failures, stored_row.error, stored_row.data) == (0, "", _data(2))
 
     async def test_large_rows_that_come_again_have_their_data_in_each_run(self, ground: QueueGround) -> None:
         queue = await ground.queue(memory="0B")

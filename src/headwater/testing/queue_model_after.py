@@ -17,8 +17,8 @@ class WaitingModel(RememberingModel):
         return [row for rows in self.rows.values() for row in rows]
 
     def waits_for(self, row: ModelRow) -> frozenset[int]:
-        there = {other.number for other in (*self.all_rows(), *self.dead.values())}
-        return frozenset(row.after & there)
+        numbers = {other.number for other in (*self.all_rows(), *self.dead.values())}
+        return frozenset(row.after & numbers)
 
     def advance(self, now: int) -> None:
         before = {row.number for row in self.all_rows()}
@@ -33,8 +33,8 @@ class WaitingModel(RememberingModel):
 
     def heirs(self, numbers: frozenset[int]) -> frozenset[int]:
         """Those that are there of the rows of these numbers; for one that was taken up, the row that has taken it up."""
-        there = (*self.all_rows(), *self.dead.values())
-        return frozenset(row.number for row in there if not numbers.isdisjoint((row.number, *row.absorbed)))
+        rows = (*self.all_rows(), *self.dead.values())
+        return frozenset(row.number for row in rows if not numbers.isdisjoint((row.number, *row.absorbed)))
 
     def cancel(self, row: ModelRow) -> None:
         """A waiting row goes."""
@@ -47,11 +47,13 @@ class WaitingModel(RememberingModel):
 
     def claimable(self, now: int, group: str) -> list[ModelRow]:
         rows = self.rows
-        free = {key: [row for row in those if row.status == "P" or not self.waits_for(row)] for key, those in rows.items()}
-        free = {key: those if rows[key][:1] == those[:1] else [] for key, those in free.items()}
-        tried = {row.lane for those in free.values() for row in those[:1] if row.status == "W" and row.tried and row.lane}
+        free = {key: [row for row in key_rows if row.status == "P" or not self.waits_for(row)] for key, key_rows in rows.items()}
+        free = {key: key_rows if rows[key][:1] == key_rows[:1] else [] for key, key_rows in free.items()}
+        tried = {row.lane for key_rows in free.values() for row in key_rows[:1] if row.status == "W" and row.tried and row.lane}
         held = tried if self.settings.lane_concurrency == 1 else set()  # lanes that wait for rows which have come back
-        self.rows = {key: [row for row in those if row.status == "P" or row.tried or row.lane not in held] for key, those in free.items()}
+        self.rows = {
+            key: [row for row in key_rows if row.status == "P" or row.tried or row.lane not in held] for key, key_rows in free.items()
+        }
         try:
             return super().claimable(now, group)
         finally:
@@ -61,14 +63,14 @@ class WaitingModel(RememberingModel):
         newer = self.rows[row.key][1:]
         super().end(row, how, now, delay)
         left = self.rows[row.key]
-        for one in left:
-            one.tried = one.number == row.number and how != "done"
-            one.absorbed = one.absorbed if one.tried else ()
-        for one in newer:
-            if not any(one is other for other in left):  # the row comes back, and has taken it in
-                self._taken_up.add(one.number)
-                row.absorbed = (*row.absorbed, one.number)[-16:]
-                self.follow(one.number, row)
+        for waiting_row in left:
+            waiting_row.tried = waiting_row.number == row.number and how != "done"
+            waiting_row.absorbed = waiting_row.absorbed if waiting_row.tried else ()
+        for waiting_row in newer:
+            if not any(waiting_row is other for other in left):  # the row comes back, and has taken it in
+                self._taken_up.add(waiting_row.number)
+                row.absorbed = (*row.absorbed, waiting_row.number)[-16:]
+                self.follow(waiting_row.number, row)
         if how == "done" and any(row is other for other in left):  # a run of it has ended
             for other in self.all_rows():
                 other.after -= {row.number}
@@ -80,10 +82,10 @@ class WaitingModel(RememberingModel):
 
     def waiters(self, *numbers: int) -> set[int]:
         """These numbers, and those of the rows that wait for one of them, also by way of others."""
-        found = set(numbers)
-        while more := {row.number for row in self.all_rows() if row.after & found} - found:
-            found |= more
-        return found
+        waiter_numbers = set(numbers)
+        while more := {row.number for row in self.all_rows() if row.after & waiter_numbers} - waiter_numbers:
+            waiter_numbers |= more
+        return waiter_numbers
 
     def follow(self, old: int, heir: ModelRow) -> None:
         """Those that wait for a row wait for the one that has taken it up."""

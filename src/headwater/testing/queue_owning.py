@@ -29,7 +29,7 @@ class QueueOwning:
         rows, dead, count = await queue.rows(), await queue.dead_list(), await queue.count()
         queue = await ground.restarted()
         assert (await queue.rows(), await queue.dead_list(), await queue.count()) == (rows, dead, count)
-        assert {found.key for found in rows} == {b"held", b"failed", b"extended", b"merged"}
+        assert {stored_row.key for stored_row in rows} == {b"held", b"failed", b"extended", b"merged"}
         assert (await queue.get(b"merged")).process_date == now + 9000
         assert await queue.done([claims["held"].token, claims["extended"].token]) == []  # tokens hold, too
         assert (await claim_one(queue)).row.data == b"next"
@@ -86,14 +86,14 @@ class QueueOwning:
         old = await first.queues.open("pages")
         puts = [asyncio.ensure_future(old.put([row(f"{number}")])) for number in range(200)]
         new = await ground.process().queues.open("pages", take_over=True)
-        told = await asyncio.gather(*puts, return_exceptions=True)
-        assert all(isinstance(one, list | HeadwaterError) for one in told)
-        there = set(await keys(new))
-        for number, answer in enumerate(told):
+        outcomes = await asyncio.gather(*puts, return_exceptions=True)
+        assert all(isinstance(outcome, list | HeadwaterError) for outcome in outcomes)
+        stored_keys = set(await keys(new))
+        for number, answer in enumerate(outcomes):
             if isinstance(answer, list):
-                assert f"{number}" in there
+                assert f"{number}" in stored_keys
             elif not isinstance(answer, OutcomeUnknown):
-                assert f"{number}" not in there
+                assert f"{number}" not in stored_keys
 
     async def test_queues_of_one_region_keep_apart(self, ground: QueueGround) -> None:
         queues = ground.process().queues

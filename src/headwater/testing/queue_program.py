@@ -111,14 +111,14 @@ def blocking_queue_for_tests(name: str, settings: QueueSettings | None = None) -
         yield BlockingQueueTest(hw.queue(name, create=settings or True).open(), clock)
 
 
-def _checked(found: Mapping[str | bytes, QueueRow], key: str | bytes, data: Any, fields: Mapping[str, Any]) -> QueueRow:
-    assert key in found, f"No row {key!r} was put; there are: {', '.join(map(repr, found)) or 'none'}."
-    row = found[key]
+def _checked(rows: Mapping[str | bytes, QueueRow], key: str | bytes, data: Any, fields: Mapping[str, Any]) -> QueueRow:
+    assert key in rows, f"No row {key!r} was put; there are: {', '.join(map(repr, rows)) or 'none'}."
+    row = rows[key]
     wanted = fields if data is ... else {"data": data, **fields}
     differing = {name: getattr(row, name) for name, value in wanted.items() if getattr(row, name) != value}
     assert not differing, f"Row {key!r} has {differing}, not { {name: wanted[name] for name in differing} }."
     return row
 
 
-def _refuse(found: Mapping[str | bytes, QueueRow], key: str | bytes) -> None:
-    assert key not in found, f"Row {key!r} was put, with {found[key].data!r}."
+def _refuse(rows: Mapping[str | bytes, QueueRow], key: str | bytes) -> None:
+    assert key not in rows, f"Row {key!r} was put, with {rows[key].data!r}."

@@ -38,12 +38,12 @@ class QueueResults:
     async def test_a_result_outlives_its_row_and_a_restart_until_its_date(self, ground: QueueGround) -> None:
         queue = await ground.queue()
         id, now = await finished(queue), ground.now
-        found = await queue.result(id)
-        assert found == RowResult(b"7", 0, now + 3_600_000)
+        result = await queue.result(id)
+        assert result == RowResult(b"7", 0, now + 3_600_000)
         queue = await ground.restarted()
-        assert await queue.result(id) == found
+        assert await queue.result(id) == result
         ground.clock.advance(HOUR - 1)
-        assert await queue.result(id) == found
+        assert await queue.result(id) == result
         ground.clock.advance(1)
         with pytest.raises(NotFound, match="forgotten"):  # at its date, though no record has come since
             await queue.result(id)
@@ -57,9 +57,9 @@ class QueueResults:
         claimed = await queue.claim(1, done=["stale", *results], results=results)
         assert (claimed.claims[0].row.key, claimed.stale) == (b"5", ["stale"])
         for claim, size in zip(claims, sizes, strict=True):
-            found = await queue.result(claim.row.id)
-            assert found is not None
-            assert (len(found.data), found.form) == (size, 1)
+            result = await queue.result(claim.row.id)
+            assert result is not None
+            assert (len(result.data), result.form) == (size, 1)
         token = claimed.claims[0].token
         with pytest.raises(TooLarge, match="result"):
             await queue.done([token], {token: RowResult(bytes(1 << 20))})
@@ -72,9 +72,9 @@ class QueueResults:
         a, b = await begun(queue, puts[0].id), await begun(queue, puts[1].id)
         tokens = [claim.token for claim in (await queue.claim(2)).claims]
         await queue.done(tokens[:1], {tokens[0]: RowResult(b"1")})
-        found = await a
-        assert found is not None
-        assert found.data == b"1"
+        result = await a
+        assert result is not None
+        assert result.data == b"1"
         assert not b.done()
         await queue.claim(0, done=tokens[1:])
         with pytest.raises(NotFound, match="left no result"):
@@ -118,9 +118,9 @@ class QueueResults:
         late = await begun(queue, second.id)
         token = (await claim_one(queue)).token
         await queue.done([token], {token: RowResult(b"7")})
-        for found in (await waiting, await late, await queue.result(first.id), await queue.result(second.id)):
-            assert found is not None
-            assert found.data == b"7"
+        for result in (await waiting, await late, await queue.result(first.id), await queue.result(second.id)):
+            assert result is not None
+            assert result.data == b"7"
 
     async def test_who_waits_learns_that_the_queue_is_closed_or_deleted(self, ground: QueueGround) -> None:
         queue = await ground.queue()

@@ -36,20 +36,20 @@ async def answers(
     `one_by_one`: each piece is a request, sent once the one before is answered.
     """
     reader, writer = await asyncio.open_connection(*address)
-    found: list[bytes] = []
+    replies: list[bytes] = []
     try:
         for piece in [sent] if isinstance(sent, bytes) else sent:
             writer.write(piece)
             await writer.drain()
             if one_by_one and (answer := await _answer(reader)):
-                found.append(answer)
+                replies.append(answer)
         if half_close:
             writer.write_eof()
-        while len(found) < count and (answer := await _answer(reader)):
-            found.append(answer)
+        while len(replies) < count and (answer := await _answer(reader)):
+            replies.append(answer)
     finally:
         writer.close()
-    return found
+    return replies
 
 
 def pieces_of(data: bytes, size: int = 7) -> list[bytes]:

@@ -121,8 +121,8 @@ class RegionContract(RegionSurviving):
         async def writer(name: int) -> list[tuple[int, int]]:
             return [(table, await region.write(table, [b"%d %d" % (name, table)])) for _ in range(4) for table in range(5)]
 
-        given = [pair for pairs in await asyncio.gather(*(writer(name) for name in range(10))) for pair in pairs]
-        assert sorted(given) == [(table, number) for table in range(5) for number in range(1, 41)]
+        writes = [pair for pairs in await asyncio.gather(*(writer(name) for name in range(10))) for pair in pairs]
+        assert sorted(writes) == [(table, number) for table in range(5) for number in range(1, 41)]
         for table in range(5):
             assert [sequence for _, sequence, _ in await rows(region.read(table))] == list(range(1, 41))
 
@@ -270,7 +270,7 @@ class RegionContract(RegionSurviving):
         assert (await region.clean()).removed == 0
         stored = recover(log, topics).snapshots
         assert len(stored) == 2
-        assert all(one.watermark >= cleaned.start for one in stored)
+        assert all(snapshot.watermark >= cleaned.start for snapshot in stored)
 
     async def test_a_moved_table_pins_nothing(self, opened: Open, log: Log, topics: RegionTopics) -> None:
         region = await opened()
@@ -333,9 +333,9 @@ class RegionContract(RegionSurviving):
             (1, [bytes(largest)], TooLarge),
             (1, [bytes(largest // 2)] * 2, TooLarge),
         ]
-        for table, given, error in bad:
+        for table, batch, error in bad:
             with pytest.raises(error):
-                await region.write(table, given)
+                await region.write(table, batch)
         assert await region.write(1, [b"b"]) == 2
         assert await region.write(MAX, [b""]) == 1
         assert await rows(region.scan()) == [(1, 1, b"a"), (1, 2, b"b"), (MAX, 1, b"")]

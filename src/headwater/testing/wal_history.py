@@ -34,37 +34,37 @@ async def live(region: Region, random: Random, tell: Tell, *, steps: int, name: 
             except Closed:
                 return
             number += 1
-            what: dict[str, Any] = {"call": f"{name}.{number}", "table": table}
+            line: dict[str, Any] = {"call": f"{name}.{number}", "table": table}
             call: Callable[[], Any]
             if dice < 0.62:
                 count = own.choice([1, 1, 1, 2, 5])
                 payloads = [f"{name}.{number}.{place}" for place in range(count)]
                 sizes = own.choice([0, 0, 0, 900])
-                call = partial(region.write, table, [one.encode().ljust(sizes) for one in payloads])
-                what |= {"begin": "write", "payloads": payloads}
+                call = partial(region.write, table, [payload.encode().ljust(sizes) for payload in payloads])
+                line |= {"begin": "write", "payloads": payloads}
             elif dice < 0.8:
                 sequence = max(0, last + own.choice([-5, -3, -1, 0, 3]))
                 call = partial(region.mark_delete_up_to, table, sequence)
-                what |= {"begin": "mark", "sequence": sequence}
+                line |= {"begin": "mark", "sequence": sequence}
             elif dice < 0.84:
                 call = partial(region.drop_table, table)
-                what |= {"begin": "drop"}
+                line |= {"begin": "drop"}
             elif dice < 0.9:
                 call = partial(region.move, table)
-                what |= {"begin": "move"}
+                line |= {"begin": "move"}
             else:
-                call, what["begin"] = (region.snapshot, "snapshot") if dice < 0.94 else (region.clean, "clean")
-            tell(what)
+                call, line["begin"] = (region.snapshot, "snapshot") if dice < 0.94 else (region.clean, "clean")
+            tell(line)
             try:
                 done = await call()
             except UnknownTable:
-                tell({"call": what["call"], "unknown": True})
+                tell({"call": line["call"], "unknown": True})
             except HeadwaterError as error:
-                tell({"call": what["call"], "error": type(error).__name__})
+                tell({"call": line["call"], "error": type(error).__name__})
                 if isinstance(error, Fenced | Closed):
                     return
             else:
-                tell({"call": what["call"], "done": getattr(done, "sequence", done if isinstance(done, int) else 0)})
+                tell({"call": line["call"], "done": getattr(done, "sequence", done if isinstance(done, int) else 0)})
 
     await asyncio.gather(*(caller(Random(random.getrandbits(32))) for _ in range(callers)))
 
@@ -96,8 +96,8 @@ class RegionHistory:
     def hear(self, line: dict[str, Any]) -> None:
         self._now += 1
         if "begin" in line:
-            what = {name: line[name] for name in ("sequence", "payloads") if name in line}
-            call = self.calls[line["call"]] = _Call(line["begin"], line["table"], self._now, **what)
+            fields = {name: line[name] for name in ("sequence", "payloads") if name in line}
+            call = self.calls[line["call"]] = _Call(line["begin"], line["table"], self._now, **fields)
             self._by.setdefault((call.kind, call.table), []).append(call)
         elif "error" in line:
             self.errors.append(line["error"])
@@ -107,22 +107,22 @@ class RegionHistory:
             if "unknown" in line:  # nothing was done
                 self._by[call.kind, call.table].remove(call)
 
-    def read(self, told: bytes) -> None:
+    def read(self, text: bytes) -> None:
         """Take in whole lines; a half one at the end was never told."""
-        for line in told[: told.rfind(b"\n") + 1].splitlines():
+        for line in text[: text.rfind(b"\n") + 1].splitlines():
             self.hear(json.loads(line))
 
     async def check(self, region: Region) -> None:
         """Everything acknowledged and neither flushed nor dropped is there under its number, and nothing that nobody wrote."""
-        found: dict[int, dict[int, str]] = {}
+        tables: dict[int, dict[int, str]] = {}
         async for entry in region.scan():
-            table = found.setdefault(entry.table, {})
+            table = tables.setdefault(entry.table, {})
             assert not table or entry.sequence == max(table) + 1, f"{entry.sequence} of table {entry.table} came behind {max(table)}"
             table[entry.sequence] = entry.payload.decode().rstrip()
-        everything = [one for table in found.values() for one in table.values()]
+        everything = [text for table in tables.values() for text in table.values()]
         assert len(set(everything)) == len(everything), "a payload came twice"
-        tried = {one: call for call in self.calls.values() if call.kind == "write" for one in call.payloads}
-        for number, rows in found.items():
+        tried = {text: call for call in self.calls.values() if call.kind == "write" for text in call.payloads}
+        for number, rows in tables.items():
             for sequence, payload in rows.items():
                 assert payload in tried, f"nobody wrote {payload}, which is {sequence} of table {number}"
                 self._check_not_flushed(tried[payload], number, sequence)
@@ -130,10 +130,10 @@ class RegionHistory:
             if call.kind == "write" and call.done is not None:
                 assert region.sequence_num(call.table) >= call.done or self._dropped_after(call), f"{call}: numbers went back"
                 for sequence, payload in enumerate(call.payloads, call.done - len(call.payloads) + 1):
-                    there = found.get(call.table, {}).get(sequence)
-                    if there != payload:
-                        assert self._dropped_after(call) or (there is None and self._marked(call, sequence)), (
-                            f"{sequence} of table {call.table} is {there}, and {payload} was acknowledged"
+                    stored = tables.get(call.table, {}).get(sequence)
+                    if stored != payload:
+                        assert self._dropped_after(call) or (stored is None and self._marked(call, sequence)), (
+                            f"{sequence} of table {call.table} is {stored}, and {payload} was acknowledged"
                         )
 
     def _of(self, kind: str, table: int) -> list[_Call]:

@@ -106,26 +106,26 @@ class RegionModel:
 
     async def check(self, region: Region) -> None:
         """Everything acknowledged and not flushed is there, under its number; everything that is there was written."""
-        found: Tables = {}
+        tables: Tables = {}
         async for entry in region.scan():
-            table = found.setdefault(entry.table, {})
+            table = tables.setdefault(entry.table, {})
             assert entry.sequence not in table, f"{entry.sequence} of table {entry.table} came twice"
             assert not table or entry.sequence == max(table) + 1, f"{entry.sequence} of table {entry.table} came behind {max(table)}"
             table[entry.sequence] = entry.payload
         for number, lived in self.acknowledged.items():
-            there = found.pop(number, {})
-            if number in self.maybe_dropped and (not there or min(there) == 1):
+            payloads = tables.pop(number, {})
+            if number in self.maybe_dropped and (not payloads or min(payloads) == 1):
                 continue
             flushed, perhaps = self.marked.get(number, 0), self.maybe_marked.get(number, 0)
             for sequence, payload in lived.items():
-                if sequence in there:
-                    assert there[sequence] == payload, (
-                        f"{sequence} of table {number} is {there[sequence]!r}, and {payload!r} was acknowledged"
+                if sequence in payloads:
+                    assert payloads[sequence] == payload, (
+                        f"{sequence} of table {number} is {payloads[sequence]!r}, and {payload!r} was acknowledged"
                     )
                     assert sequence > flushed, f"{sequence} of table {number} was flushed up to {flushed}"
                 else:
                     assert sequence <= max(flushed, perhaps), f"{sequence} of table {number} is gone, and was flushed up to {flushed}"
-            assert {one for sequence, one in there.items() if sequence not in lived} <= self.maybe_written
+            assert {content for sequence, content in payloads.items() if sequence not in lived} <= self.maybe_written
             assert region.sequence_num(number) >= max(lived, default=0)
-        for number, there in found.items():
-            assert set(there.values()) <= self.maybe_written, f"table {number} has {there}, which nobody wrote"
+        for number, payloads in tables.items():
+            assert set(payloads.values()) <= self.maybe_written, f"table {number} has {payloads}, which nobody wrote"

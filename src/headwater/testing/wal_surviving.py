@@ -41,8 +41,8 @@ class RegionSurviving:
 
     async def test_numbers_go_on_over_marks_cleans_owners_and_restarts(self, opened: Open, join: Callable[[], Ownership], log: Log) -> None:
         """As where a region goes from one node to another and back."""
-        with join() as one, join() as two:
-            for turn, owners in enumerate((one, two, one, two), 1):
+        with join() as node, join() as other:
+            for turn, owners in enumerate((node, other, node, other), 1):
                 region = await opened_soon(opened, owners)
                 assert region.sequence_num(1) == 10 * (turn - 1)
                 assert await region.write(1, numbered(1, 5)) == 10 * turn - 5
@@ -53,18 +53,18 @@ class RegionSurviving:
                     await region.clean()
                 assert region.sequence_num(1) == 10 * turn
                 await region.close()
-            assert await payloads((await opened_soon(opened, one)).read(1)) == []
+            assert await payloads((await opened_soon(opened, node)).read(1)) == []
 
     async def test_regions_keep_apart(self, log: Log, owners: Ownership, topics: RegionTopics) -> None:
         several = [RegionTopics(topics.namespace, number) for number in (0, 1, 2, 3, MAX)]
-        for one in several:
-            create_region(log, one)
-            region = await open_region(log, owners, one)
-            assert await region.write(1, [b"of %d" % one.region]) == 1
+        for region_topics in several:
+            create_region(log, region_topics)
+            region = await open_region(log, owners, region_topics)
+            assert await region.write(1, [b"of %d" % region_topics.region]) == 1
             await region.close()
-        for one in several:
-            region = await open_region(log, owners, one)
-            assert await rows(region.scan()) == [(1, 1, b"of %d" % one.region)]
+        for region_topics in several:
+            region = await open_region(log, owners, region_topics)
+            assert await rows(region.scan()) == [(1, 1, b"of %d" % region_topics.region)]
             await region.close()
 
     async def test_what_is_in_the_topics_has_the_bytes_of_the_format(self, opened: Open, log: Log, topics: RegionTopics) -> None:
@@ -86,8 +86,8 @@ class RegionSurviving:
             (f"01 {number} ffffffffffffffff 0000000000000001 00", "00"),
             (f"03 {number} ffffffffffffffff 0000000000000002 00", "00"),
         ]
-        found = [((record.key or b"").hex(), (record.value or b"").hex()) for record in counted(log, topics.data)]
-        assert found == [(key.replace(" ", ""), value.replace(" ", "")) for key, value in expected]
+        hex_records = [((record.key or b"").hex(), (record.value or b"").hex()) for record in counted(log, topics.data)]
+        assert hex_records == [(key.replace(" ", ""), value.replace(" ", "")) for key, value in expected]
         stored = counted(log, topics.meta)
         assert [record.key for record in stored] == [encode_meta_key(topics.region)] * 2
         chunk = decode_chunk(stored[0].value)
@@ -117,11 +117,11 @@ class RegionSurviving:
             await region.write(7, [b"later"])
         await fill(101)
         await region.close()
-        found = recover(log, topics)
-        table = found.meta.tables[7]
+        recovered = recover(log, topics)
+        table = recovered.meta.tables[7]
         assert (table.next, table.marked, table.watermark, table.offsets(0, 9)) == (8, 2, 91, [16, 16, 31, 72, 81, 90])
-        assert (found.meta.watermark, found.records) == (101, 37)
-        assert full_scan(log, topics).meta == found.meta
+        assert (recovered.meta.watermark, recovered.records) == (101, 37)
+        assert full_scan(log, topics).meta == recovered.meta
         assert full_scan(log, topics).records == 101
 
     async def test_the_largest_payload_is_written_read_and_moved(self, opened: Open, log: Log, topics: RegionTopics) -> None:
@@ -144,10 +144,10 @@ class RegionSurviving:
             nonlocal seen
             while not stop.is_set():
                 before = region.sequence_num(1)
-                found = [sequence for table, sequence, _ in await rows(region.scan(wanted=lambda table: table == 1))]
-                assert found == list(range(found[0], found[-1] + 1))
-                assert found[-1] >= before
-                assert [sequence for _, sequence, _ in await rows(region.read(1))][-1] >= found[-1]
+                sequences = [sequence for table, sequence, _ in await rows(region.scan(wanted=lambda table: table == 1))]
+                assert sequences == list(range(sequences[0], sequences[-1] + 1))
+                assert sequences[-1] >= before
+                assert [sequence for _, sequence, _ in await rows(region.read(1))][-1] >= sequences[-1]
                 seen += 1
 
         looking = asyncio.create_task(look())

@@ -149,12 +149,12 @@ class EntryReader:
             return []
         begin = self._at
         try:
-            found = await asyncio.to_thread(self._read, begin)
+            entries = await asyncio.to_thread(self._read, begin)
         except HeadwaterError as error:
             self._error = error
             raise
-        self._at = begin + len(found)
-        return found
+        self._at = begin + len(entries)
+        return entries
 
     async def __aiter__(self) -> AsyncIterator[LogEntry]:
         while entries := await self.next_batch():

@@ -51,18 +51,18 @@ class RegionFold:
             return np.ones(len(batch), bool)
         blocks = headers.cast(pa.binary()).dictionary_encode()
         empty = np.asarray(batch.column("key").is_null()) & np.asarray(batch.column("value").is_null())
-        found = np.zeros(len(batch), bool)
+        mask = np.zeros(len(batch), bool)
         # Records of one writer have the same headers: of a run of them, the first decides. Whether a mark is believed depends on its
         # offset, so that those of a foreign run are looked at one by one.
         for begin, end in _runs(blocks.indices.fill_null(-1).to_numpy(zero_copy_only=False) * 2 + empty):
             block, none = blocks[begin].as_py(), bool(empty[begin])
             marked = decode_headers(block) if block else ()
             kind = self._epochs.kind(none, marked, int(offsets[begin]))
-            found[begin:end] = kind is Kind.COUNTED
+            mask[begin:end] = kind is Kind.COUNTED
             if kind is Kind.FOREIGN and marked:
                 for place in range(begin + 1, end):
-                    found[place] = self._epochs.kind(none, marked, int(offsets[place])) is Kind.COUNTED
-        return found
+                    mask[place] = self._epochs.kind(none, marked, int(offsets[place])) is Kind.COUNTED
+        return mask
 
     def _apply_counted(self, batch: pa.RecordBatch, offsets: np.ndarray) -> None:
         keys = batch.column("key").cast(pa.binary())

@@ -110,12 +110,12 @@ def _checked(payloads: object) -> list[bytes]:
         raise BadInput(f"Payloads come as a list, not as a {type(payloads).__name__}.", hint="Give a list, such as [payload].")
     if not payloads:
         raise BadInput("A write without payloads cannot be numbered.", hint="Give at least one payload; an empty one, b'', is one.")
-    for place, one in enumerate(payloads):
-        if not isinstance(one, bytes | bytearray | memoryview) or (
-            isinstance(one, memoryview) and not (one.itemsize == 1 and one.c_contiguous)
+    for place, payload in enumerate(payloads):
+        if not isinstance(payload, bytes | bytearray | memoryview) or (
+            isinstance(payload, memoryview) and not (payload.itemsize == 1 and payload.c_contiguous)
         ):
-            raise BadInput(f"Payload {place} is a {type(one).__name__}.", hint="Give bytes, such as json.dumps(...).encode().")
-    return [bytes(one) for one in payloads]
+            raise BadInput(f"Payload {place} is a {type(payload).__name__}.", hint="Give bytes, such as json.dumps(...).encode().")
+    return [bytes(buffer) for buffer in payloads]
 
 
 def payload_count(value: bytes | None) -> int:

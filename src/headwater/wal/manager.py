@@ -262,7 +262,7 @@ class RegionManager:
         if known is None:
             return None
         if known.region.fenced or await asyncio.to_thread(known.region.overtaken):
-            await self._whole(self._fenced(known.region, told=False))
+            await self._whole(self._fenced(known.region, reported=False))
             return None
         return known.region
 
@@ -294,24 +294,24 @@ class RegionManager:
 
     async def fenced(self, opened: Region) -> None:
         """Close a region that another process has taken over, as `using` does. The next call opens it anew, and is `NotOwner`."""
-        await self._whole(self._fenced(opened, told=True))
+        await self._whole(self._fenced(opened, reported=True))
 
     def _gone(self, opened: Region) -> None:
         """`fenced`, for what the closing of the region waits for."""
-        task = asyncio.create_task(self._fenced(opened, told=False))
+        task = asyncio.create_task(self._fenced(opened, reported=False))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _fenced(self, opened: Region, *, told: bool) -> None:
+    async def _fenced(self, opened: Region, *, reported: bool) -> None:
         region = opened.topics.region
         async with self._gates.alone(region):
             known = self._open.get(region)
             if known is not None and known.region is opened:
                 self._metrics.fenced()
-                if not told:
+                if not reported:
                     self._taken.add(region)
                 await self._ended(region, known)
-            elif told:
+            elif reported:
                 self._taken.forget(region)
 
     # -- cleaning -------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ class RegionManager:
         try:
             await self._cleaning.clean_changed(known)
         except Fenced:
-            await self._whole(self._fenced(known.region, told=False))
+            await self._whole(self._fenced(known.region, reported=False))
             raise
         except Closed:
             if self._open.get(region) is known:

@@ -31,19 +31,19 @@ def misplaced(log: Log, topics: RegionTopics, meta: RegionMeta, beat: Beat = lam
     for batch in log.scan(topics.data, 0, min(int(offsets[0]), until), until):
         beat()
         end = int(np.searchsorted(offsets, int(batch.column("offset")[len(batch) - 1].as_py()), side="right"))
-        found = _of_batch(batch, topics.region, EntryPlaces(tables[at:end], sequences[at:end], offsets[at:end]))
-        if found:
-            return found
+        problem = _of_batch(batch, topics.region, EntryPlaces(tables[at:end], sequences[at:end], offsets[at:end]))
+        if problem:
+            return problem
         at = end
     return "" if at == len(offsets) else _said(int(tables[at]), int(sequences[at]), int(offsets[at]), "where there is no record")
 
 
 def _of_batch(batch: pa.RecordBatch, region: int, places: EntryPlaces) -> str:
-    there, keys, values = batch.column("offset").to_numpy(), batch.column("key"), batch.column("value")
+    batch_offsets, keys, values = batch.column("offset").to_numpy(), batch.column("key"), batch.column("value")
     for begin, end in _records(places.offsets):
         table, sequence, offset = int(places.tables[begin]), int(places.sequences[begin]), int(places.offsets[begin])
-        row = int(np.searchsorted(there, offset))
-        if row >= len(there) or there[row] != offset:
+        row = int(np.searchsorted(batch_offsets, offset))
+        if row >= len(batch_offsets) or batch_offsets[row] != offset:
             return _said(table, sequence, offset, "where there is no record")
         try:
             _, of, held, first = decode_key(keys[row].as_py())

@@ -70,7 +70,7 @@ class WalMetrics:
             ("recovery_seconds", "Opening a region: owning it, and recovering its state.", self._recovery_seconds),
             ("recovery_records", "Records that were read to recover a region, beside its snapshot.", self._recovery_records),
         ):
-            yield histogram_family(f"headwater_wal_{name}", text, [], [((), histogram)], lambda found: found)
+            yield histogram_family(f"headwater_wal_{name}", text, [], [((), histogram)], lambda value: value)
         cleans = CounterMetricFamily("headwater_wal_cleans", "Cleans of a region.", labels=["outcome"])
         for outcome, counter in self._cleans.items():
             cleans.add_metric((outcome,), counter.value)
@@ -90,7 +90,7 @@ class WalMetrics:
             ),
             "pinned_bytes": GaugeMetricFamily("headwater_wal_pinned_bytes", "About how many bytes these have.", labels=_LABELS),
         }
-        for one in self.read():
+        for reading in self.read():
             for name, gauge in gauges.items():
-                gauge.add_metric((one.namespace, str(one.region)), getattr(one, name))
+                gauge.add_metric((reading.namespace, str(reading.region)), getattr(reading, name))
         yield from gauges.values()

@@ -79,7 +79,7 @@ def _line(number: int, line: bytes) -> bytes:
 
 
 def _payload(raw: msgspec.Raw, what: str) -> bytes:
-    found = read_bytes(raw, what, free=True)
-    if found is None:
+    payload = read_bytes(raw, what, free=True)
+    if payload is None:
         raise BadInput(f"The {what} is null, which is no payload.", hint=f'{_HINT} An empty payload is "".')
-    return found
+    return payload

@@ -65,14 +65,14 @@ class PinCallbacks:
 
     async def tell(self, region: Region) -> None:
         """Call them with what pins the log now. Errors: `Damaged`."""
-        found = await asyncio.to_thread(why, self._log, region.topics, region.look(pins_of))
-        if found.table is None:  # flushed meanwhile
+        pinned_log = await asyncio.to_thread(why, self._log, region.topics, region.look(pins_of))
+        if pinned_log.table is None:  # flushed meanwhile
             return
-        self._latest[region.topics.region] = found
+        self._latest[region.topics.region] = pinned_log
         for call in (self._all, self._of_region.get(region.topics.region)):
             if call is None:
                 continue
             try:
-                call(found)
+                call(pinned_log)
             except Exception:
                 _logger.exception("The callback for pins of region %s has failed.", region.topics)

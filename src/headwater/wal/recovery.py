@@ -63,13 +63,13 @@ def recover(
     for left in reversed(range(_TRIES)):
         starts, generation = _starts(log, topics), log.topic(topics.data).generation  # before all that is read: of no later topic
         try:
-            found = _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end, beat=beat)
+            recovered = _recovered(log, topics, accept_loss=accept_loss, skip=skip, end=end, beat=beat)
         except (OffsetGone, Damaged):
             if not left or _starts(log, topics) == starts:
                 raise
             continue
-        found.meta.generation = generation
-        return found
+        recovered.meta.generation = generation
+        return recovered
     raise AssertionError("the last try returns or raises")
 
 
@@ -84,22 +84,22 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
     good, problems, foreign = _snapshots(log, topics)
     bounds = log.bounds(topics.data, 0)  # after the snapshots: an owner that writes meanwhile stores only what is in the log already
     # One that is ahead of the log tells of another course of events, and must never count, when the log has grown up to it neither.
-    stored = sorted((one for one, _ in good if one.watermark <= bounds.end), key=lambda one: one.first)
+    stored = sorted((candidate for candidate, _ in good if candidate.watermark <= bounds.end), key=lambda candidate: candidate.first)
     ahead = False
-    for one, meta in good[skip:]:
-        if one.watermark > (bounds.end if end is None else end):
-            newer = f"ends at {bounds.end}, and its snapshot knows those before {one.watermark}: it is newer"
+    for snapshot, meta in good[skip:]:
+        if snapshot.watermark > (bounds.end if end is None else end):
+            newer = f"ends at {bounds.end}, and its snapshot knows those before {snapshot.watermark}: it is newer"
             if not accept_loss:
                 raise Damaged(f"The log of region {topics} {newer}.", hint=_same_backup(topics))
             problems.append(f"the log {newer}")
             ahead = True
-        elif one.watermark < bounds.start:
+        elif snapshot.watermark < bounds.start:
             problems.append(
-                f"the one at {one.first} of {topics.meta} needs the log from {one.watermark} on, which begins at {bounds.start}"
+                f"the one at {snapshot.first} of {topics.meta} needs the log from {snapshot.watermark} on, which begins at {bounds.start}"
             )
         else:
             try:
-                records = _scanned(log, topics, meta, start=one.watermark, end=end, beat=beat)
+                records = _scanned(log, topics, meta, start=snapshot.watermark, end=end, beat=beat)
             except Damaged as error:
                 if not accept_loss:
                     raise
@@ -112,11 +112,11 @@ def _recovered(log: Log, topics: RegionTopics, *, accept_loss: bool, skip: int, 
             f"and of another topic {topics.data}.",
             hint=_same_backup(topics),
         )
-    found = _of_wal_on_kafka(log, topics)
-    if found is None or found[0] < bounds.start:
-        found = bounds.start, {}
-    elif (start := found[0]) <= bounds.end:
-        left, records, lost = _left(log, topics, start, found[1])
+    kafka_state = _of_wal_on_kafka(log, topics)
+    if kafka_state is None or kafka_state[0] < bounds.start:
+        kafka_state = bounds.start, {}
+    elif (start := kafka_state[0]) <= bounds.end:
+        left, records, lost = _left(log, topics, start, kafka_state[1])
         if lost and not accept_loss:
             raise _lost(topics, bounds.start, lost)
         return Recovered(meta=left, snapshots=[], records=records, problems=problems + lost, accepted=bool(lost) or ahead)
@@ -199,9 +199,9 @@ def has_holes(log: Log, topics: RegionTopics, end: int) -> bool:
 
 
 def _missing(topics: RegionTopics, begin: int, end: int) -> Damaged:
-    which = f"offset {begin}" if end == begin + 1 else f"offsets {begin} to {end - 1}"
+    span = f"offset {begin}" if end == begin + 1 else f"offsets {begin} to {end - 1}"
     return Damaged(
-        f"The records at {which} of {topics.data} are lost, as after a repair of the log: payloads, marks or drops that were acknowledged.",
+        f"The records at {span} of {topics.data} are lost, as after a repair of the log: payloads, marks or drops that were acknowledged.",
         hint=f"Restore {topics.data} and {topics.meta} from a backup, or go on with what is left, where sequences of lost payloads may be "
         f"given again: `headwater wal recover {topics} --accept-loss`.",
     )
@@ -229,12 +229,12 @@ def _cut_off(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, ac
 
     With `accept_loss`, what is missing in the midst of it counts as well, and is marked with what lies before. Errors: `Damaged`.
     """
-    there = _offsets(log, topics, max(start, meta.safe_offset)) if accept_loss else None
+    left_offsets = _offsets(log, topics, max(start, meta.safe_offset)) if accept_loss else None
     lost = []
     for number, table in meta.tables.items():
-        if there is not None or ((safe := table.safe_offset) is not None and safe < start):
+        if left_offsets is not None or ((safe := table.safe_offset) is not None and safe < start):
             column = table.column()
-            gone = np.flatnonzero(column < start if there is None else ~np.isin(column, there))
+            gone = np.flatnonzero(column < start if left_offsets is None else ~np.isin(column, left_offsets))
             if len(gone):
                 end = table.marked + int(gone[-1]) + 1
                 lost.append(f"table {number} has lost {table.marked} to {end - 1}")
@@ -247,8 +247,8 @@ def _cut_off(log: Log, topics: RegionTopics, meta: RegionMeta, *, start: int, ac
 
 def _offsets(log: Log, topics: RegionTopics, start: int) -> np.ndarray:
     """Those of all records that are there."""
-    found = [batch.column("offset").to_numpy() for batch in log.scan(topics.data, 0, start)]
-    return np.concatenate(found) if found else np.zeros(0, np.int64)
+    columns = [batch.column("offset").to_numpy() for batch in log.scan(topics.data, 0, start)]
+    return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
 
 def _lost(topics: RegionTopics, start: int, lost: Sequence[str]) -> Damaged:
@@ -281,15 +281,15 @@ def _snapshots(log: Log, topics: RegionTopics) -> tuple[list[tuple[StoredSnapsho
         try:
             if problem:
                 raise MalformedRecord(problem)
-            found = [chunk for _, chunk in chunks]
-            if found[0].generation not in ("", generation):  # its offsets mean nothing here, whether or not they fit
-                of = f"generation {found[0].generation}, and this one is {generation}"
+            snapshot_chunks = [chunk for _, chunk in chunks]
+            if snapshot_chunks[0].generation not in ("", generation):  # its offsets mean nothing here, whether or not they fit
+                of = f"generation {snapshot_chunks[0].generation}, and this one is {generation}"
                 problems.append(f"the one at {first} of {topics.meta} is of another topic {topics.data}, of {of}")
-                foreign = max(foreign, found[0].watermark)
-            elif found[0].count:  # others hold no map
-                good.append((StoredSnapshot(first, chunks[-1][0], found[0].watermark), joined(found)))
+                foreign = max(foreign, snapshot_chunks[0].watermark)
+            elif snapshot_chunks[0].count:  # others hold no map
+                good.append((StoredSnapshot(first, chunks[-1][0], snapshot_chunks[0].watermark), joined(snapshot_chunks)))
             else:
-                check_tables(found[-1].tables)
+                check_tables(snapshot_chunks[-1].tables)
         except MalformedRecord as error:
             problems.append(f"the one at {first} of {topics.meta} is damaged: {error}" if first >= 0 else str(error))
     return good, problems, foreign

@@ -162,9 +162,9 @@ class Region:
                 return last + 1, 0
             if self._writer.tables.get(table) is not numbers:  # claimed anew: a drop that seemed to fail may be in the log
                 return at, 0
-            there = list(takewhile(lambda entry: entry.offset >= until, entries))
-            if there:
-                return there[-1].sequence + 1, 0
+            later = list(takewhile(lambda entry: entry.offset >= until, entries))
+            if later:
+                return later[-1].sequence + 1, 0
             payloads = [entry.payload for entry in takewhile(lambda entry: entry.offset < until, entries)]
             room = min(_MOVED, self._writer.limit)
             sizes = accumulate((4 + len(payload) for payload in payloads), initial=5)

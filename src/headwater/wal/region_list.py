@@ -13,9 +13,9 @@ def region_list(log: Log, namespace: str | None = None) -> list[tuple[RegionTopi
 
     Errors: `Damaged` where a topic cannot be described.
     """
-    found = [(region, topic) for topic in log.topics() if topic.settings.owner == PART and (region := region_of(topic.name)) is not None]
+    pairs = [(region, topic) for topic in log.topics() if topic.settings.owner == PART and (region := region_of(topic.name)) is not None]
     return sorted(
-        (pair for pair in found if namespace is None or pair[0].namespace == namespace),
+        (pair for pair in pairs if namespace is None or pair[0].namespace == namespace),
         key=lambda pair: (pair[0].namespace, pair[0].region),
     )
 
@@ -26,20 +26,20 @@ def found_regions(log: Log, namespace: str | None = None) -> list[tuple[RegionTo
         return list(region_list(log, namespace))
     except Damaged:
         pass
-    found: dict[RegionTopics, Topic | Damaged] = {}
+    by_region: dict[RegionTopics, Topic | Damaged] = {}
     for name in log.topic_names():
         region = region_of(name) or region_of(name.replace("_meta_", "_data_"))
-        if region is None or isinstance(found.get(region), Damaged) or namespace not in (None, region.namespace):
+        if region is None or isinstance(by_region.get(region), Damaged) or namespace not in (None, region.namespace):
             continue
         try:
             topic = log.topic(name)
             if topic.settings.owner == PART and name == region.data:
-                found[region] = topic
+                by_region[region] = topic
         except Damaged as error:
-            found[region] = error
+            by_region[region] = error
         except UnknownTopic:  # deleted meanwhile
             continue
-    return sorted(found.items(), key=lambda pair: (pair[0].namespace, pair[0].region))
+    return sorted(by_region.items(), key=lambda pair: (pair[0].namespace, pair[0].region))
 
 
 def data_topic(log: Log, topics: RegionTopics) -> Topic | None:

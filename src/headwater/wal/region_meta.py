@@ -95,7 +95,7 @@ class RegionMeta:
     @property
     def safe_offset(self) -> int:
         """The lowest offset that some table needs; the watermark where all is flushed. Nothing below it is ever read again."""
-        return min((one for table in self.tables.values() if (one := table.safe_offset) is not None), default=self.watermark)
+        return min((offset for table in self.tables.values() if (offset := table.safe_offset) is not None), default=self.watermark)
 
     @property
     def live(self) -> int:

@@ -80,5 +80,5 @@ def region_owner(namespace: str) -> PartDefinition | None:
 
 def region_of(topic: str) -> RegionTopics | None:
     """The region whose data topic this is; None for other topics."""
-    found = _DATA.fullmatch(topic)
-    return RegionTopics(found[1], int(found[2])) if found is not None and int(found[2]) <= MAX_ID else None
+    match = _DATA.fullmatch(topic)
+    return RegionTopics(match[1], int(match[2])) if match is not None and int(match[2]) <= MAX_ID else None

@@ -47,7 +47,7 @@ class Remainder:
 
     def meta(self) -> RegionMeta:
         """The state: of each table the last sequences without a gap. What was live when the log was cleaned has none."""
-        found = RegionMeta(watermark=self.watermark, epoch=self.epoch)
+        meta = RegionMeta(watermark=self.watermark, epoch=self.epoch)
         for number, rest in self._tables.items():
             first = rest.next
             while first > rest.marked and first - 1 in rest.offsets:
@@ -55,5 +55,5 @@ class Remainder:
             if rest.known and first > rest.marked:
                 self.lost.append(f"table {number} has lost {rest.marked} to {first - 1}")
             offsets = [rest.offsets[sequence] for sequence in range(first, rest.next)]
-            found.tables[number] = TableMeta(next=rest.next, marked=first, watermark=rest.watermark, offsets=offsets)
-        return found
+            meta.tables[number] = TableMeta(next=rest.next, marked=first, watermark=rest.watermark, offsets=offsets)
+        return meta

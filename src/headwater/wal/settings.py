@@ -61,9 +61,9 @@ class RegionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         Errors: `BadInput` for a value without its unit, and for one that no topic can have.
         """
-        given = {name: _text(name, value) for name in _EXAMPLES if (value := getattr(self, name)) is not None}
-        wanted = read_settings({**show_settings(usual), **given})
-        if "max_record" in given and wanted.max_record < _LEAST:
+        written = {name: _text(name, value) for name in _EXAMPLES if (value := getattr(self, name)) is not None}
+        wanted = read_settings({**show_settings(usual), **written})
+        if "max_record" in written and wanted.max_record < _LEAST:
             raise BadInput(
                 f"A region cannot do with records of {wanted.max_record} bytes.", hint=f"Give {_LEAST} bytes or more, such as 64KiB."
             )
@@ -97,7 +97,7 @@ def shown_settings(settings: TopicSettings) -> dict[str, str]:
     return show_settings(msgspec.structs.replace(settings, max_record=max(1, settings.max_record - ROOM)))
 
 
-def _text(name: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise BadInput(f"{name}={given!r} is no text.", hint=f'Write it such as {name}="{_EXAMPLES[name]}".')
-    return given
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"{name}={value!r} is no text.", hint=f'Write it such as {name}="{_EXAMPLES[name]}".')
+    return value

@@ -55,10 +55,10 @@ def mean_sizes(log: Log, topic: str) -> MeanSizes:
     if not count:
         return MeanSizes(0.0, 0.0)
     offsets = [bounds.start + place * (bounds.end - bounds.start) // count for place in range(count)]
-    found = [record for record in log.read_at(topic, 0, offsets) if record is not None]
-    whole = sum(len(record.key or b"") + len(record.value or b"") for record in found)
-    entries = [(len(record.value or b""), payloads) for record in found if (payloads := _payloads(record))]
-    return MeanSizes(whole / count, sum(size for size, _ in entries) / max(1, sum(payloads for _, payloads in entries)))
+    records = [record for record in log.read_at(topic, 0, offsets) if record is not None]
+    total = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+    entries = [(len(record.value or b""), payloads) for record in records if (payloads := _payloads(record))]
+    return MeanSizes(total / count, sum(size for size, _ in entries) / max(1, sum(payloads for _, payloads in entries)))
 
 
 def _payloads(record: Record) -> int:

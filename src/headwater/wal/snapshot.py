@@ -92,15 +92,15 @@ def _tables(meta: RegionMeta) -> tuple[bytes, np.ndarray]:
     As protobuf's own encoders write them: a number of 0 is left out, but not a safe offset of 0. Tags, lengths and numbers are varints all,
     so that the tables of a region are one column of varints.
     """
-    rows = [(number, one.next, one.marked, one.watermark, one.safe_offset) for number, one in meta.tables.items()]
+    rows = [(number, table.next, table.marked, table.watermark, table.safe_offset) for number, table in meta.tables.items()]
     numbers = np.zeros((len(rows), 2 + 2 * _NUMBERS), np.uint64)
-    there = np.ones(numbers.shape, bool)
+    mask = np.ones(numbers.shape, bool)
     for place, column in enumerate(zip(*rows, strict=True)):
         tag, at = _tag(place + 1, _VARINT)[0], 2 + 2 * place
         numbers[:, at] = tag
-        numbers[:, at + 1] = [one or 0 for one in column]
-        there[:, at : at + 2] = np.array([one is not None if place == _NUMBERS - 1 else one != 0 for one in column])[:, None]
-    sizes = varint_sizes(numbers) * there
+        numbers[:, at + 1] = [number or 0 for number in column]
+        mask[:, at : at + 2] = np.array([number is not None if place == _NUMBERS - 1 else number != 0 for number in column])[:, None]
+    sizes = varint_sizes(numbers) * mask
     numbers[:, 0], numbers[:, 1] = _tag(_TABLE, _BYTES)[0], sizes[:, 2:].sum(axis=1)
     sizes[:, 1] = varint_sizes(numbers[:, 1])
     return encode_varints(numbers.ravel(), sizes.ravel()), np.cumsum(sizes.sum(axis=1))
@@ -130,18 +130,18 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
     numbers: dict[int, int] = {}
     tables: list[TableRow] = []
     offsets, generation, further = b"", b"", False
-    for field, found in _fields(value, 1):
+    for field, content in _fields(value, 1):
         further = further or field > _TABLE
-        if isinstance(found, int):
-            numbers[field] = found
+        if isinstance(content, int):
+            numbers[field] = content
         elif field == _TABLE:
-            row, others = _decoded_table(found)
+            row, has_more = _decoded_table(content)
             tables.append(row)
-            further = further or others  # a length that is wrong reaches over the checksum: the WAL on Kafka has no such fields
+            further = further or has_more  # a length that is wrong reaches over the checksum: the WAL on Kafka has no such fields
         elif field == _MAP:
-            offsets = found
+            offsets = content
         elif field == _GENERATION:
-            generation = found
+            generation = content
     chunk, chunks = numbers.get(_CHUNK, 0), numbers.get(_CHUNKS, 0)
     if further and value[-_CRC_LENGTH:] != _sealed(value[:-_CRC_LENGTH])[-_CRC_LENGTH:]:
         raise MalformedRecord("its checksum is not that of its bytes")
@@ -161,7 +161,7 @@ def decode_chunk(value: bytes | None) -> SnapshotChunk:
 def _decoded_table(data: bytes) -> tuple[TableRow, bool]:
     """A table, and whether it has other fields than the five."""
     fields = list(_fields(data, 0))
-    numbers = {field: found for field, found in fields if isinstance(found, int)}
+    numbers = {field: content for field, content in fields if isinstance(content, int)}
     safe = numbers.get(5)
     row = numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0), _signed(numbers.get(4, 0)), None if safe is None else _signed(safe)
     return row, any(field > 5 for field, _ in fields)
@@ -219,9 +219,9 @@ def columns(chunks: Sequence[SnapshotChunk], *, pause: Callable[[], None] | None
     Errors: `MalformedRecord` where a chunk is missing, doubled or of another snapshot, and where tables and map do not fit together.
     """
     first = chunks[0] if chunks else None
-    if first is None or [one.number for one in chunks] != list(range(first.count)):
+    if first is None or [chunk.number for chunk in chunks] != list(range(first.count)):
         raise MalformedRecord("chunks of the snapshot are missing")
-    if len({(one.watermark, one.epoch, one.count, one.generation) for one in chunks}) > 1:
+    if len({(chunk.watermark, chunk.epoch, chunk.count, chunk.generation) for chunk in chunks}) > 1:
         raise MalformedRecord("its chunks are of several snapshots")
     rows = [row for chunk in chunks for row in chunk.tables]
     check_tables(rows)

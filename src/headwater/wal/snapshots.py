@@ -65,9 +65,9 @@ class SnapshotStore:
 
     def _check(self, offsets: Sequence[int], values: Sequence[bytes]) -> None:
         """A snapshot counts only once it was read back: after a truncation of the log, nothing else could replace it."""
-        found = self._log.read_at(self._topics.meta, 0, offsets)
+        records = self._log.read_at(self._topics.meta, 0, offsets)
         try:
-            if [record.value if record is not None else None for record in found] != list(values):
+            if [record.value if record is not None else None for record in records] != list(values):
                 raise MalformedRecord("its bytes are other ones")
             columns([decode_chunk(value) for value in values], pause=release_for_a_moment)
         except MalformedRecord as error:

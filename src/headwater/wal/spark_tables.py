@@ -115,7 +115,7 @@ class RegionRecords(SparkTable):
         rows: list[tuple[Any, ...]] = []  # in the order of the schema
         columns = (batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value", "headers"))
         for offset, timestamp, key, value, headers in zip(*columns, strict=True):
-            epoch = None if headers is None else next((one for one in marks(decode_headers(headers)) if one is not None), None)
+            epoch = None if headers is None else next((mark for mark in marks(decode_headers(headers)) if mark is not None), None)
             for kind, table, sequence, payload in _said(self._topics.region, key, value):
                 if self._has(table, sequence):
                     rows.append((kind, table, sequence, offset, timestamp, payload, epoch))
@@ -130,11 +130,11 @@ class RegionRecords(SparkTable):
 
 def region_table(name: str, options: Mapping[str, str]) -> Table:
     """The table of `wal:name`. Errors: `BadInput`, `BadBounds`."""
-    given = {option.lower(): value for option, value in options.items()}
-    topics, view = region_named(name), given.get("view", "live")
-    bounds = [None if (text := given.get(option)) is None else _number(text, option) for option in ("fromsequence", "tosequence")]
+    by_name = {option.lower(): value for option, value in options.items()}
+    topics, view = region_named(name), by_name.get("view", "live")
+    bounds = [None if (text := by_name.get(option)) is None else _number(text, option) for option in ("fromsequence", "tosequence")]
     choice = RowChoice(
-        None if "table" not in given else frozenset(checked_id(_number(one, "table"), "table") for one in given["table"].split(",")),
+        None if "table" not in by_name else frozenset(checked_id(_number(part, "table"), "table") for part in by_name["table"].split(",")),
         sequence_range("min" if bounds[0] is None else Included(bounds[0]), "max" if bounds[1] is None else Included(bounds[1])),
     )
     if view not in ("live", "log"):

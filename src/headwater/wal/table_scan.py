@@ -37,19 +37,21 @@ def scan_payloads(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterat
         return
     at = 0
     for batch in _scanned(log, topics.data, int(offsets[0]), int(offsets[-1]) + 1):
-        there = batch.column("offset").to_numpy()
-        end = int(np.searchsorted(offsets, there[-1], side="right"))
-        found = np.searchsorted(there, offsets[at:end])
-        if found.size and not np.array_equal(there[np.minimum(found, len(there) - 1)], offsets[at:end]):
+        batch_offsets = batch.column("offset").to_numpy()
+        end = int(np.searchsorted(offsets, batch_offsets[-1], side="right"))
+        indexes = np.searchsorted(batch_offsets, offsets[at:end])
+        if indexes.size and not np.array_equal(batch_offsets[np.minimum(indexes, len(batch_offsets) - 1)], offsets[at:end]):
             raise Damaged(
-                f"Offsets between {there[0]} and {there[-1]} of {topics.data} are missing.",
+                f"Offsets between {batch_offsets[0]} and {batch_offsets[-1]} of {topics.data} are missing.",
                 hint=f"See what is there with `headwater log check {topics.data}`.",
             )
         column = batch.column("value")
-        if found.size and found[-1] - found[0] == found.size - 1:  # as they increase, they are all of these: nothing needs to be copied
-            values = column.slice(found[0], found.size).to_pylist()
+        if (
+            indexes.size and indexes[-1] - indexes[0] == indexes.size - 1
+        ):  # as they increase, they are all of these: nothing needs to be copied
+            values = column.slice(indexes[0], indexes.size).to_pylist()
         else:
-            values = column.cast(pa.large_binary()).take(pa.array(found)).to_pylist()
+            values = column.cast(pa.large_binary()).take(pa.array(indexes)).to_pylist()
         if not all(value and value[0] == _PLAIN for value in values):  # records of several payloads
             yield from _looked_up(log, topics, places.part(at, end))
         elif values:
@@ -80,14 +82,14 @@ def _scanned(log: Log, topic: str, start: int, end: int) -> Iterator[pa.RecordBa
 
 def look_up(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[tuple[int, bytes]]:
     """The payloads at some places, each with its sequence. Blocking. Errors: as for `scan_payloads`."""
-    for placed in _parts(log, topics, places):
-        for one in placed:
-            yield one.entry.sequence, one.entry.payload
+    for part in _parts(log, topics, places):
+        for placed_entry in part:
+            yield placed_entry.entry.sequence, placed_entry.entry.payload
 
 
 def _looked_up(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[tuple[int, list[bytes]]]:
-    for placed in _parts(log, topics, places):
-        yield placed[0].entry.sequence, [one.entry.payload for one in placed]
+    for part in _parts(log, topics, places):
+        yield part[0].entry.sequence, [placed_entry.entry.payload for placed_entry in part]
 
 
 def _parts(log: Log, topics: RegionTopics, places: EntryPlaces) -> Iterator[list[PlacedEntry]]:

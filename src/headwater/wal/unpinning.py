@@ -50,7 +50,7 @@ def tables_to_move(log: Log, topics: RegionTopics, meta: RegionMeta, limit: int)
         copied += _bytes(log, topics.data, np.unique(meta.tables[pin.table].column()).tolist())
         at = end
         if size - copied > max(limit, copied):
-            return [one.table for one in pins.tables[: place + 1]]
+            return [table_pin.table for table_pin in pins.tables[: place + 1]]
         if copied > held.bytes:  # whatever follows, too much would be copied
             return []
     return []
@@ -60,6 +60,6 @@ def _bytes(log: Log, topic: str, offsets: list[int]) -> int:
     """How much the records at these offsets take; those that a clean has removed, nothing."""
     size = 0
     for begin in range(0, len(offsets), _AT_ONCE):
-        found = log.read_at(topic, 0, offsets[begin : begin + _AT_ONCE])
-        size += sum(len(record.key or b"") + len(record.value or b"") for record in found if record is not None)
+        records = log.read_at(topic, 0, offsets[begin : begin + _AT_ONCE])
+        size += sum(len(record.key or b"") + len(record.value or b"") for record in records if record is not None)
     return size

@@ -52,28 +52,28 @@ def encode_varints(numbers: np.ndarray, sizes: np.ndarray | None = None) -> byte
     sizes = varint_sizes(numbers) if sizes is None else sizes
     ends = np.cumsum(sizes)
     begins = ends - sizes
-    found = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    encoded = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
     for place in range(int(sizes.max()) if len(sizes) else 0):
-        there = np.flatnonzero(sizes > place)
-        part = (numbers[there] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
-        found[begins[there] + place] = part | ((sizes[there] > place + 1).astype(np.uint8) << np.uint8(7))
-    return found.tobytes()
+        indexes = np.flatnonzero(sizes > place)
+        part = (numbers[indexes] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
+        encoded[begins[indexes] + place] = part | ((sizes[indexes] > place + 1).astype(np.uint8) << np.uint8(7))
+    return encoded.tobytes()
 
 
-def decode_varints(found: np.ndarray) -> np.ndarray:
+def decode_varints(encoded: np.ndarray) -> np.ndarray:
     """The numbers that bytes hold. Errors: `MalformedRecord` for a number without an end."""
-    ends = np.flatnonzero(found < 0x80)
-    if len(found) and (not len(ends) or ends[-1] != len(found) - 1):
+    ends = np.flatnonzero(encoded < 0x80)
+    if len(encoded) and (not len(ends) or ends[-1] != len(encoded) - 1):
         raise MalformedRecord("its last number has no end")
     sizes = np.diff(ends, prepend=-1)
     longest = int(sizes.max()) if len(sizes) else 0
     if longest > _LONGEST:
         raise MalformedRecord("a number of it has no end")
     begins = ends - (sizes - 1)
-    numbers: np.ndarray = (found[begins] & np.uint8(0x7F)).astype(np.uint64)
+    numbers: np.ndarray = (encoded[begins] & np.uint8(0x7F)).astype(np.uint64)
     for place in range(1, longest):
-        there = np.flatnonzero(sizes > place)
-        numbers[there] |= (found[begins[there] + place] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * place)
+        indexes = np.flatnonzero(sizes > place)
+        numbers[indexes] |= (encoded[begins[indexes] + place] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * place)
     return numbers
 
 
@@ -95,13 +95,13 @@ def encode_column(numbers: np.ndarray, pause: Callable[[], None] | None = None) 
 
 def decode_column(data: bytes, count: int, pause: Callable[[], None] | None = None) -> np.ndarray:
     """What `encode_column` was given. Errors: `MalformedRecord` for another count, and for what is no such column. `pause`: as there."""
-    found = np.frombuffer(data, np.uint8)
-    numbers, done, at = np.empty(min(count, len(found)), np.int64), 0, 0
-    while at < len(found):
-        end = min(at + _PIECE, len(found))
-        while end < len(found) and end - at < _PIECE + _LONGEST and found[end - 1] >= 0x80:
+    encoded = np.frombuffer(data, np.uint8)
+    numbers, done, at = np.empty(min(count, len(encoded)), np.int64), 0, 0
+    while at < len(encoded):
+        end = min(at + _PIECE, len(encoded))
+        while end < len(encoded) and end - at < _PIECE + _LONGEST and encoded[end - 1] >= 0x80:
             end += 1
-        folded = decode_varints(found[at:end])
+        folded = decode_varints(encoded[at:end])
         if done + len(folded) <= len(numbers):
             numbers[done : done + len(folded)] = (folded >> np.uint64(1)).view(np.int64) ^ -(folded & np.uint64(1)).view(np.int64)
         at, done = end, done + len(folded)

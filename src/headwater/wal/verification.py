@@ -26,25 +26,25 @@ def _verified(view: RegionView, beat: Beat) -> RegionVerified:
     stored = recover(log, topics, beat=beat)
     end, whole = stored.meta.watermark, log.bounds(topics.data, 0).start == 0
     try:
-        told = full_scan(log, topics, end, beat) if whole else _from_older(view, end, beat)
+        rebuilt = full_scan(log, topics, end, beat) if whole else _from_older(view, end, beat)
     except Damaged:
         if not whole or not stored.snapshots or not has_holes(log, topics, end):
             raise
-        whole, told = False, _from_older(view, end, beat)  # what a repair has cut was accepted: only snapshots tell the state since then
-    found = difference(stored.meta, told.meta)
-    if not found and not whole:  # both may go back to one mistake of before the clean: the log itself tells of what is live
-        found = misplaced(log, topics, stored.meta, beat)
-    if found:
+        whole, rebuilt = False, _from_older(view, end, beat)  # what a repair has cut was accepted: only snapshots tell the state since then
+    problem = difference(stored.meta, rebuilt.meta)
+    if not problem and not whole:  # both may go back to one mistake of before the clean: the log itself tells of what is live
+        problem = misplaced(log, topics, stored.meta, beat)
+    if problem:
         raise Differs(
-            f"The stored state of region {topics} is not the one that its log tells: {found}.",
+            f"The stored state of region {topics} is not the one that its log tells: {problem}.",
             hint=f"Restore {topics.data} and {topics.meta} from a backup, or look at what both say: `headwater wal tables {topics}`.",
         )
     return RegionVerified(
-        tables=len(told.meta.tables),
-        live=told.meta.live,
+        tables=len(rebuilt.meta.tables),
+        live=rebuilt.meta.live,
         watermark=end,
         compared="full scan" if whole else "older snapshot",
-        records=told.records,
+        records=rebuilt.records,
         problems=stored.problems,
     )
 
@@ -59,26 +59,26 @@ def _from_older(view: RegionView, end: int, beat: Beat) -> Recovered:
         ) from error
 
 
-def difference(stored: RegionMeta, told: RegionMeta) -> str:
+def difference(stored: RegionMeta, rebuilt: RegionMeta) -> str:
     """The first difference between what is stored and what the log tells, for people; "" where there is none."""
-    for number in sorted({*stored.tables, *told.tables}):
-        mine, theirs = stored.tables.get(number), told.tables.get(number)
+    for number in sorted({*stored.tables, *rebuilt.tables}):
+        mine, theirs = stored.tables.get(number), rebuilt.tables.get(number)
         if mine is None or theirs is None:
             return f"only {'the log' if mine is None else 'the stored state'} has table {number}"
         if mine != theirs:
             return f"table {number} {_of_table(mine, theirs)}"
     for name in ("watermark", "epoch"):
-        ours, other = getattr(stored, name), getattr(told, name)
+        ours, other = getattr(stored, name), getattr(rebuilt, name)
         if ours != other:
             return f"its {name} is {ours} as stored, and {other} by the log"
     return ""
 
 
-def _of_table(stored: TableMeta, told: TableMeta) -> str:
+def _of_table(stored: TableMeta, rebuilt: TableMeta) -> str:
     for name in ("next", "marked", "watermark"):
-        ours, other = getattr(stored, name), getattr(told, name)
+        ours, other = getattr(stored, name), getattr(rebuilt, name)
         if ours != other:
             return f"has {name} {ours} as stored, and {other} by the log"
-    pairs = zip(stored.column().tolist(), told.column().tolist(), strict=True)
+    pairs = zip(stored.column().tolist(), rebuilt.column().tolist(), strict=True)
     place, (ours, other) = next((place, pair) for place, pair in enumerate(pairs) if pair[0] != pair[1])
     return f"has its payload {stored.marked + place} at offset {ours} as stored, and at {other} by the log"

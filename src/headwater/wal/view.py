@@ -142,7 +142,7 @@ def statistics(
 
 def snapshot_states(stored: Iterable[StoredSnapshot]) -> list[SnapshotState]:
     """The stored snapshots, the oldest first."""
-    return [SnapshotState(first=one.first, last=one.last, watermark=one.watermark) for one in stored]
+    return [SnapshotState(first=snapshot.first, last=snapshot.last, watermark=snapshot.watermark) for snapshot in stored]
 
 
 def region_summaries(log: Log, namespace: str | None) -> list[RegionSummary]:
@@ -171,15 +171,15 @@ def region_summary(log: Log, topics: RegionTopics) -> RegionSummary:
     )
 
 
-def recovery_state(found: Recovered, counts: StateCounts, *, dry_run: bool = False) -> RegionRecovered:
+def recovery_state(recovered: Recovered, counts: StateCounts, *, dry_run: bool = False) -> RegionRecovered:
     """What was recovered, and from what."""
     return RegionRecovered(
         tables=counts.tables,
         live=counts.live,
-        records=found.records,
+        records=recovered.records,
         watermark=counts.pins.watermark,
-        problems=found.problems,
-        lost=found.accepted,
+        problems=recovered.problems,
+        lost=recovered.accepted,
         dry_run=dry_run,
     )
 

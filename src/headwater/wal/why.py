@@ -42,28 +42,28 @@ class Pins(NamedTuple):
 
 def pins_of(meta: RegionMeta) -> Pins:
     """The tables that need something of the log."""
-    found = [
+    pins = [
         Pin(offset, number, table.marked, table.next - 1, table.live)
         for number, table in meta.tables.items()
         if (offset := table.safe_offset) is not None
     ]
-    return Pins(sorted(found), meta.watermark)
+    return Pins(sorted(pins), meta.watermark)
 
 
 def why(log: Log, topics: RegionTopics, pins: Pins, beat: Beat = lambda: None) -> PinnedLog:
     """What pins the log, since when, how much of it, and what to do. Blocking: it reads what is pinned. `beat`: as for `measured`."""
     size = measured(log, topics.data, *pins.pinned, beat)
     shown = pins.tables[:_SHOWN]
-    records = log.read_at(topics.data, 0, [one.offset for one in shown])
+    records = log.read_at(topics.data, 0, [pin.offset for pin in shown])
     tables = [
         PinningTable(
-            table=one.table,
-            offset=one.offset,
+            table=pin.table,
+            offset=pin.offset,
             since=None if record is None else show_text(record.timestamp),
-            sequence=one.sequence,
-            live=one.live,
+            sequence=pin.sequence,
+            live=pin.live,
         )
-        for one, record in zip(shown, records, strict=True)
+        for pin, record in zip(shown, records, strict=True)
     ]
     first = pins.tables[0] if pins.tables else None
     return PinnedLog(

@@ -58,7 +58,7 @@ class OwnedToy(ToyPerformer):
     def _check(self) -> None:
         self._somewhere.asked.append(self._address)
         if self._somewhere.owner != self._address:
-            raise NotOwner("It is owned by another.", address=self._somewhere.owner)
+            raise NotOwner("It is owned by another.", address=self._somewhere.owner, hint="If it has died, try again.")
 
     def perform(self, log: object, operation: Any, request: Any, who: str) -> Numbers:
         self._check()
@@ -122,8 +122,9 @@ async def test_an_owner_without_an_address_is_told(somewhere: Somewhere) -> None
 async def test_when_the_owner_is_dead_this_process_is_asked_once_more(somewhere: Somewhere) -> None:
     somewhere.owner, somewhere.dead = THERE, {THERE}
     offered = toy(somewhere, somewhere.process(HERE))
-    with pytest.raises((Unreachable, NotOwner)):
+    with pytest.raises(Unreachable, match=r"^It is owned by another\. No headwater server answers at ") as caught:
         await offered.numbers(1)
+    assert caught.value.hint == "If it has died, try again."
     assert somewhere.asked == [HERE, HERE]
 
 

@@ -90,22 +90,22 @@ class DocumentsAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
                 f"{self.path!r:.80} is neither a collection nor a prefix.",
                 hint="The path of a collection ends with ~, and a prefix with a slash.",
             )
-        made = msgspec.structs.replace(self, home=os.getcwd())
+        adaptor = msgspec.structs.replace(self, home=os.getcwd())
         if isinstance(self.address, str) and "${" not in self.address:  # an address with a password is refused before it can be shown
-            made.located()
-        return made
+            adaptor.located()
+        return adaptor
 
     def __str__(self) -> str:
         return f"documents({self.path}{'' if self.address is None else f', {self.address}'})"
 
     def located(self) -> HeadwaterAddress:
         """Where the documents are. Errors: `BadConfig`."""
-        found = address_in(self.address, self.home, {})
-        if found.kind == "kafka" and self.address is not None:
+        address = address_in(self.address, self.home, {})
+        if address.kind == "kafka" and self.address is not None:
             raise BadConfig(
                 "Documents are reached through their server.", hint="Give http(s)://host:port of a server whose log is on Kafka."
             )
-        return found
+        return address
 
     def log(self) -> HeadwaterAdaptor:
         """The topic of the log that holds the changes."""

@@ -35,9 +35,9 @@ class ChangedDocuments:
                 more = False
                 for records, _ in reader.next(None):
                     more = True
-                    for one in records:
-                        if one.key is not None:
-                            record = decode_record(one.value, f"{self._topic.name}/{number} at offset {one.offset}")
+                    for log_record in records:
+                        if log_record.key is not None:
+                            record = decode_record(log_record.value, f"{self._topic.name}/{number} at offset {log_record.offset}")
                             self._changed.update((record.uri, change.item) for change in record.changes)
         except OffsetGone as error:
             raise Differs(f"{error.message} The copy needs them.", hint=READ_AGAIN) from error

@@ -42,15 +42,15 @@ class DocumentsConnection(Closing):
     def paths(self, prefix: str, after: str = "") -> Iterator[str]:
         """The documents and collections whose paths begin so, behind a path."""
         with self._blaming_the_place():
-            for one in self._documents.list(prefix, after):
-                yield one.path
+            for entry in self._documents.list(prefix, after):
+                yield entry.path
 
     def items(self, collection: str, after: str, size: int) -> list[bytes]:
         """The next items of a collection behind an id, by id; none where there is no such collection."""
         wanted = f'id > "{after}"' if after else None  # no id has a quote or a backslash
         with suppress(DocumentNotFound):
             with self._blaming_the_place():
-                return [bytes(one) for one in self._documents[collection].query(wanted, size=size, type=msgspec.Raw)]
+                return [bytes(body) for body in self._documents[collection].query(wanted, size=size, type=msgspec.Raw)]
         return []
 
     def document(self, path: str) -> bytes | None:
@@ -65,7 +65,7 @@ class DocumentsConnection(Closing):
         """Do each of the writes; return the error that each met. Errors: `BadInput` for what no line is to blame for alone; `Unreachable`,
         also after so many seconds: then they may be done or not."""
         outcomes = self._ask(lambda: self._documents.batch(list(lines), timeout=seconds))
-        return [one if isinstance(one, HeadwaterError) else None for one in outcomes]
+        return [outcome if isinstance(outcome, HeadwaterError) else None for outcome in outcomes]
 
     def check_written(self, path: str) -> None:
         """Check that documents below a path may be written, by deleting one that is not there. Errors: `Denied`."""

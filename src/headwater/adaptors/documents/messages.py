@@ -42,10 +42,10 @@ class DocumentMessages:
 
     def stored(self, uri: str, item: str, body: bytes, *, op: Op = Op.INSERT, timestamp: int = 0, mode: Mode) -> tuple[Message, str]:
         """The message of a state, and why it cannot be read; empty where it can. Only of what `namespace` names."""
-        found, wrong = decoded_any(body, self._adaptor.decimals)
+        content, wrong = decoded_any(body, self._adaptor.decimals)
         if item:
-            return Message(uri, found, op, timestamp, mode, id_fields=ITEM_ID), wrong
-        data = found if isinstance(found, dict) else {DATA: found}
+            return Message(uri, content, op, timestamp, mode, id_fields=ITEM_ID), wrong
+        data = content if isinstance(content, dict) else {DATA: content}
         if REST in data:
             wrong = _CLASH
         return Message(
@@ -114,24 +114,24 @@ def id_text(identity: Any) -> str:
 def path_of(target: str, id: str) -> str:
     """The path of an item of a collection, or of a document below a prefix. Errors: `BadPath`."""
     if target.endswith("~"):
-        found = parse_path(f"{target}/{id}")
-        if found.uri != target or found.item != id:
+        path = parse_path(f"{target}/{id}")
+        if path.uri != target or path.item != id:
             raise BadPath(f"{id!r:.60} is no id of an item: it has a slash.", hint="Correct it with edit, or with a transform.")
-        return found.text
-    found = parse_path(f"{target}{id}".lstrip("/") if target == "/" else f"{target}{id}")
-    if found.item or found.is_collection:
-        raise BadPath(f"{found.text!r:.80} is no document: it is a collection, or in one.", hint="Write to the collection: path=…~.")
-    return found.text
+        return path.text
+    path = parse_path(f"{target}{id}".lstrip("/") if target == "/" else f"{target}{id}")
+    if path.item or path.is_collection:
+        raise BadPath(f"{path.text!r:.80} is no document: it is a collection, or in one.", hint="Write to the collection: path=…~.")
+    return path.text
 
 
 def given_back(data: dict[str, Any], path: str) -> dict[str, Any]:
     """A document as `rows` of a sink with this path gives it back."""
-    found: dict[str, Any] = without_nulls(values.decode(values.encode(data)))
-    if REST in found and path.endswith("~"):
-        return {ID: id_text(found[REST]), **found}
-    if REST in found and path.endswith("/"):
-        return found | {REST: id_text(found[REST])}
-    return found
+    document: dict[str, Any] = without_nulls(values.decode(values.encode(data)))
+    if REST in document and path.endswith("~"):
+        return {ID: id_text(document[REST]), **document}
+    if REST in document and path.endswith("/"):
+        return document | {REST: id_text(document[REST])}
+    return document
 
 
 def without(data: dict[str, Any], name: str) -> dict[str, Any]:

@@ -74,8 +74,12 @@ class DocumentsSink(SinkAdaptor[DocumentsAdaptor]):
         head, _, rest = own.partition(ANY)
         written = Location("", head, within=bool(rest) or own != head or not self.adaptor.is_collection)
         system = self._system()
-        found = [one for one in reads if one.system == system and Location("", one.name, within=one.within).meets(written)]
-        return [one if len(one.name) >= len(head) else Location(system, head, within=written.within) for one in found]
+        locations = [
+            location
+            for location in reads
+            if location.system == system and Location("", location.name, within=location.within).meets(written)
+        ]
+        return [location if len(location.name) >= len(head) else Location(system, head, within=written.within) for location in locations]
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         """The items of the namespace's collection, or the documents below its prefix, each with the rest of its path as `_id`."""
@@ -88,8 +92,8 @@ class DocumentsSink(SinkAdaptor[DocumentsAdaptor]):
                 for path in connection.paths(prefix):
                     body = None if path.endswith("~") else connection.document(path)
                     if body is not None:
-                        found = values.decode_any(body)
-                        yield {REST: path.removeprefix(prefix), **(found if isinstance(found, dict) else {"data": found})}
+                        content = values.decode_any(body)
+                        yield {REST: path.removeprefix(prefix), **(content if isinstance(content, dict) else {"data": content})}
                 return
             after = ""
             while bodies := connection.items(target, after, _ITEMS):
@@ -123,7 +127,7 @@ class DocumentsWriter(ConvertingWriter[Write]):
 
     def write(self, batch: Batch) -> None:
         try:
-            super().write(Batch(start=batch.start, end=batch.end, messages=[one for one in batch.messages if deliverable(one)]))
+            super().write(Batch(start=batch.start, end=batch.end, messages=[message for message in batch.messages if deliverable(message)]))
         except (Rejected, Fenced, Unavailable):
             raise
         except HeadwaterError as error:  # a lost right, a store that does not fit its log: no message's fault
@@ -142,7 +146,7 @@ class DocumentsWriter(ConvertingWriter[Write]):
         left = self.left()
         self.fence()
         try:
-            outcomes = self._connection.write([one.line for one in writes], left)
+            outcomes = self._connection.write([write.line for write in writes], left)
         except BadInput as error:  # such as too large a request: which write is to blame is not said
             if len(writes) == 1:
                 raise rejected(writes[0].offset, error) from error
@@ -150,27 +154,27 @@ class DocumentsWriter(ConvertingWriter[Write]):
             self._send(writes[:half])
             self._send(writes[half:])
             return
-        for one, met in zip(writes, outcomes, strict=True):
-            if met is None or (isinstance(met, DocumentNotFound) and one.line.method == "delete"):
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if outcome is None or (isinstance(outcome, DocumentNotFound) and write.line.method == "delete"):
                 continue
-            if isinstance(met, BadInput | ViewModification):
-                raise Rejected(met.message, offset=one.offset, before_taken=True, hint=met.hint)
-            raise as_unreachable(met)
+            if isinstance(outcome, BadInput | ViewModification):
+                raise Rejected(outcome.message, offset=write.offset, before_taken=True, hint=outcome.hint)
+            raise as_unreachable(outcome)
 
 
 def distinct(writes: Sequence[Write]) -> Iterator[list[Write]]:
     """The writes in their order, cut where a document comes again: a write behind a refused one of the same document must not be sent."""
-    some: list[Write] = []
+    group: list[Write] = []
     paths: set[str] = set()
-    for one in writes:
-        path = parse_path(one.line.path)
-        if some and (path.text in paths or path.uri in paths or path.is_collection):
-            yield some
-            some, paths = [], set()
-        some.append(one)
+    for write in writes:
+        path = parse_path(write.line.path)
+        if group and (path.text in paths or path.uri in paths or path.is_collection):
+            yield group
+            group, paths = [], set()
+        group.append(write)
         paths.add(path.text)
-    if some:
-        yield some
+    if group:
+        yield group
 
 
 def _size(write: Write) -> int:

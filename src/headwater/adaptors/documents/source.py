@@ -62,7 +62,7 @@ class DocumentsSource(SourceAdaptor[DocumentsAdaptor]):
         adaptor = self.adaptor
         with blaming_no_message(Unavailable), self._log() as log:
             topic = self._topic(log, chosen)
-            at = {str(number): [one.end, epoch] for number, (one, epoch) in enumerate(log.claimed_bounds(topic))}
+            at = {str(number): [bounds.end, epoch] for number, (bounds, epoch) in enumerate(log.claimed_bounds(topic))}
             if adaptor.is_collection:
                 at = {number: where for number, where in at.items() if number == str(partition_of(adaptor.path, topic.partitions))}
             ids: dict[str, tuple[str, ...]] = {adaptor.path: ITEM_ID if adaptor.is_collection else DEFAULT_ID}
@@ -117,19 +117,19 @@ class DocumentsSource(SourceAdaptor[DocumentsAdaptor]):
             generation = cursor["generation"]
             topic = same_topic(log, TOPIC, generation)
             at = {number: list(where) for number, where in cursor["at"].items()}
-            every = [TopicPartitionReader(log, topic.name, int(number), where, whole=False) for number, where in at.items()]
-            made = DocumentMessages(self.adaptor, chosen)
+            readers = [TopicPartitionReader(log, topic.name, int(number), where, whole=False) for number, where in at.items()]
+            messages = DocumentMessages(self.adaptor, chosen)
             looked, arrived = time.monotonic(), threading.Event()
             for watching in log.watch(topic, arrived.set):
                 stack.enter_context(watching)
             while not stopped():
                 arrived.clear()  # before reading: a record that arrives later ends the wait
                 quiet = True
-                for one in every:
-                    for some, after in one.next(None):
+                for reader in readers:
+                    for records, after in reader.next(None):
                         quiet = False
-                        gathered = _changes(made, some, f"{topic.name}/{one.number}")
-                        at[str(one.number)] = after
+                        gathered = _changes(messages, records, f"{topic.name}/{reader.number}")
+                        at[str(reader.number)] = after
                         if len(gathered):
                             yield gathered.piece(_position(generation, at))
                 if quiet:
@@ -205,12 +205,12 @@ class _SliceReading:
         self._gathered.add(message, wrong, size=size)
 
 
-def _changes(made: DocumentMessages, records: list[Record], where: str) -> PieceBuffer:
+def _changes(messages: DocumentMessages, records: list[Record], where: str) -> PieceBuffer:
     gathered = PieceBuffer(_PIECE)
-    for one in records:
-        if one.key is not None:
-            record = decode_record(one.value, f"{where} at offset {one.offset}")
-            for message, wrong in made.of_record(record, one.timestamp or 0):
+    for log_record in records:
+        if log_record.key is not None:
+            record = decode_record(log_record.value, f"{where} at offset {log_record.offset}")
+            for message, wrong in messages.of_record(record, log_record.timestamp or 0):
                 gathered.add(message, wrong)
     return gathered
 

@@ -107,20 +107,20 @@ def _beginning(line: bytes, source: IO[bytes], read: _Read, longest: int) -> byt
 
 def _distinct(names: list[str]) -> list[str]:
     """The names of columns. A repeated one gets a number, because an object has each name once."""
-    made: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for name in names:
         new, number = name, 1
-        while new in made or (number > 1 and new in names):
+        while new in columns or (number > 1 and new in names):
             number += 1
             new = f"{name}_{number}"
-        made[new] = None
-    return list(made)
+        columns[new] = None
+    return list(columns)
 
 
 def _uneven(names: list[str], row: list[str], cell: Callable[[str], Any]) -> bytes:
     """A row with fewer or more cells than the header. Cells without a name are called by their number."""
-    known = [*names, *(f"column {number}" for number in range(len(names) + 1, len(row) + 1))]
-    return values.store({name: cell(one.encode("utf-8", "backslashreplace").decode()) for name, one in zip(known, row, strict=False)})
+    headings = [*names, *(f"column {number}" for number in range(len(names) + 1, len(row) + 1))]
+    return values.store({name: cell(text.encode("utf-8", "backslashreplace").decode()) for name, text in zip(headings, row, strict=False)})
 
 
 def typed(cell: str, infer: bool) -> Any:
@@ -135,8 +135,8 @@ def _text(cell: str) -> str | None:
 def _cell(cell: str) -> int | Decimal | str | None:
     if not cell:
         return None
-    if cell[0] in "-0123456789" and (found := _NUMBER.fullmatch(cell)) and len(cell) <= _DIGITS:
-        if found[1] is found[2] is None:
+    if cell[0] in "-0123456789" and (match := _NUMBER.fullmatch(cell)) and len(cell) <= _DIGITS:
+        if match[1] is match[2] is None:
             return int(cell)
         with suppress(InvalidOperation):  # an exponent beyond those of Python stays text
             return Decimal(cell)

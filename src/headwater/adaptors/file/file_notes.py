@@ -41,11 +41,11 @@ class FileNotes:
 
     def as_long(self, length: int) -> FileNote | None:
         """The note of the most messages that the file held when it was so long; None where the notes do not go back so far."""
-        found: list[FileNote] = []
+        notes: list[FileNote] = []
         for line in self._bytes().splitlines():
             with suppress(msgspec.DecodeError):
-                found.append(msgspec.json.decode(line, type=FileNote))
-        return max((note for note in found if note.length == length), key=lambda note: note.end, default=None)
+                notes.append(msgspec.json.decode(line, type=FileNote))
+        return max((note for note in notes if note.length == length), key=lambda note: note.end, default=None)
 
     def write(self, note: FileNote) -> None:
         """Add a note behind the last whole one."""
@@ -72,12 +72,12 @@ class FileNotes:
     def _read(self) -> tuple[FileNote | None, int]:
         """The last note, and the bytes of all whole lines."""
         data = self._bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        lines = whole.splitlines()
+        complete = data[: data.rfind(b"\n") + 1]
+        lines = complete.splitlines()
         # A power cut can leave a line whose bytes never reached the disk: the one before it holds.
         for line in reversed(lines[-2:]):
             try:
-                return msgspec.json.decode(line, type=FileNote), whole.rfind(line) + len(line) + 1
+                return msgspec.json.decode(line, type=FileNote), complete.rfind(line) + len(line) + 1
             except msgspec.DecodeError:
                 continue
         if not lines:

@@ -31,7 +31,7 @@ class PartFolder(Target):
 
     def occupied(self) -> bool:
         folder = self._adaptor.path  # the work folder alone is left by a `begin` that died
-        return folder.is_dir() and any(one != self.work for one in folder.iterdir())
+        return folder.is_dir() and any(path != self.work for path in folder.iterdir())
 
     def clear(self) -> None:
         """Errors: `Conflict` where a folder below is another sink's."""
@@ -41,12 +41,12 @@ class PartFolder(Target):
                     f"{self._adaptor.path} cannot be emptied: another sink keeps its notes in {note.parent}.",
                     hint='Give the sink a folder of its own, or leave existing="overwrite" out.',
                 )
-        for one in self._adaptor.path.iterdir():
-            if one.is_dir() and not one.is_symlink():
-                if one != self.work:
-                    shutil.rmtree(one)
+        for path in self._adaptor.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                if path != self.work:
+                    shutil.rmtree(path)
             else:
-                one.unlink()
+                path.unlink()
 
     def leave(self, former: str) -> None:
         self._parts.leave(former)

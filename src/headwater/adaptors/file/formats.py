@@ -25,10 +25,10 @@ _FORMATS: dict[str, WrittenFormat] = {
 _COMPRESSIONS: dict[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
-def format_of(path: Path, said: str) -> WrittenFormat:
+def format_of(path: Path, option: str) -> WrittenFormat:
     """The format of a file: the option, else by its suffix, else JSON lines for names without one."""
-    if said != "auto":
-        return cast("WrittenFormat", said)
+    if option != "auto":
+        return cast("WrittenFormat", option)
     ends = [end.lower() for end in path.suffixes]
     if ends and ends[-1] in _COMPRESSIONS:
         ends.pop()
@@ -54,10 +54,10 @@ def collection(name: str) -> str:
     return str(path)
 
 
-def compression_of(path: Path, said: str) -> WrittenCompression:
+def compression_of(path: Path, option: str) -> WrittenCompression:
     """The compression of a file: the option, else by its suffix."""
-    if said != "auto":
-        return cast("WrittenCompression", said)
+    if option != "auto":
+        return cast("WrittenCompression", option)
     return _COMPRESSIONS.get(path.suffix.lower(), "none")
 
 
@@ -95,6 +95,6 @@ def legible(path: Path, kind: str) -> Iterator[None]:
     except PermissionError as error:
         raise Denied(f"{path} cannot be read by this process.", hint="Change its permissions.") from error
     except (ArrowException, EOFError, OSError, zlib.error) as error:
-        what = "cannot be read" if kind in ("none", "jsonl", "csv") else f"is no whole {kind}"
+        problem = "cannot be read" if kind in ("none", "jsonl", "csv") else f"is no whole {kind}"
         hint = "Put a whole one there and begin anew with `run --again`, leave it out with namespace=, or say its format."
-        raise Damaged(f"{path} {what}: {str(error).rstrip('.')}.", hint=hint) from error
+        raise Damaged(f"{path} {problem}: {str(error).rstrip('.')}.", hint=hint) from error

@@ -142,12 +142,12 @@ def _line_number(source: IO[bytes], at: int, lines: int, index: int = 0) -> int:
     """
     count = 1 + lines + index
     if at:
-        here, left = source.tell(), at
+        position, left = source.tell(), at
         source.seek(0)
         while left and (data := source.read(min(_BLOCK, left))):
             count += data.count(b"\n")
             left -= len(data)
-        source.seek(here)
+        source.seek(position)
     return count
 
 
@@ -156,29 +156,29 @@ def stream_pieces(source: IO[bytes], position: Any, *, seek: bool = False, usual
     usual = piece_size(usual)
     done = int(position or 0)
     start = source.seek(done) if seek else 0
-    lines, pending, here = 0, b"", start
+    lines, pending, offset = 0, b"", start
     while True:
         data = source.read(usual)
         if not data and not pending:
             return
-        whole = pending + data
-        cut = whole.rfind(b"\n") + 1 if data else len(whole)
+        text = pending + data
+        cut = text.rfind(b"\n") + 1 if data else len(text)
         number = partial(_line_number, source, start, lines)
-        if not cut and len(whole) > longest:
+        if not cut and len(text) > longest:
             length, pending = _passed(source, usual)
-            here += len(whole) + length
-            if here > done:
-                yield Piece(position=here, values=[whole[:KEPT]], bad={0: too_long(number(), longest)})
+            offset += len(text) + length
+            if offset > done:
+                yield Piece(position=offset, values=[text[:KEPT]], bad={0: too_long(number(), longest)})
             lines += 1
             continue
-        pending, whole = whole[cut:], whole[:cut]
-        if not whole:
+        pending, text = text[cut:], text[:cut]
+        if not text:
             continue
-        here += len(whole)
-        if here > done:
-            documents, bad = line_documents(whole, number, longest)
-            yield Piece(position=here, values=documents, bad=bad)
-        lines += whole.count(b"\n")
+        offset += len(text)
+        if offset > done:
+            documents, bad = line_documents(text, number, longest)
+            yield Piece(position=offset, values=documents, bad=bad)
+        lines += text.count(b"\n")
 
 
 def _passed(source: IO[bytes], usual: int) -> tuple[int, bytes]:

@@ -166,8 +166,8 @@ def compressed(data: bytes, compression: str) -> bytes:
     if compression == "gzip":
         return gzip.compress(data, mtime=0)
     if compression == "zstd":
-        made: bytes = pa.compress(data, codec="zstd", asbytes=True)
-        return made
+        frame: bytes = pa.compress(data, codec="zstd", asbytes=True)
+        return frame
     return data
 
 
@@ -180,7 +180,7 @@ def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
         text = io.StringIO(newline="")
         plain, quoting = csv.writer(text, lineterminator="\n"), csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
         for row in rows:
-            (quoting if any(isinstance(one, str) and "\r" in one for one in row) else plain).writerow(row)
+            (quoting if any(isinstance(cell, str) and "\r" in cell for cell in row) else plain).writerow(row)
     return text.getvalue().encode()
 
 
@@ -194,7 +194,9 @@ def documents(messages: Sequence[Message]) -> list[dict[str, Any]]:
             untouched=True,
             hint='Write changes with envelope=True, or leave deletes out with opfilter(drop=["delete"]).',
         )
-    return [message.data for message in messages if message.op != Op.COMMAND] if Op.COMMAND in ops else [one.data for one in messages]
+    return (
+        [message.data for message in messages if message.op != Op.COMMAND] if Op.COMMAND in ops else [message.data for message in messages]
+    )
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:

@@ -20,10 +20,10 @@ def file_locations(path: Path) -> list[Location]:
     """One file, which need not be there."""
     real = os.path.realpath(path)
     try:
-        found = os.stat(real)
+        status = os.stat(real)
     except OSError:
         return [Location(FILES, real)]
-    return [Location(FILES, real), Location(INODES, f"{found.st_dev}:{found.st_ino}")]
+    return [Location(FILES, real), Location(INODES, f"{status.st_dev}:{status.st_ino}")]
 
 
 def folder_location(path: Path, chosen: Namespaces | None = None) -> Location:

@@ -52,8 +52,8 @@ class ParquetColumns(ColumnRules):
                 scale = max(wanted.scale, min(_SCALE, _DIGITS - wanted.whole))
                 return ColumnType("decimal", whole=_DIGITS - scale, scale=scale, exact=True)
             case "object":
-                fields = {name: self.settled(one) for name, one in wanted.fields.items()}
-                some = {name: one for name, one in fields.items() if one is not None and one.kind != "null"}
+                fields = {name: self.settled(column) for name, column in wanted.fields.items()}
+                some = {name: column for name, column in fields.items() if column is not None and column.kind != "null"}
                 if None in fields.values() or any(self.twin(name, some) is not None for name in some):
                     return None
                 return ColumnType("object", fields=some) if some else ColumnType("null")
@@ -73,7 +73,7 @@ class ParquetColumns(ColumnRules):
             return False
         match before.kind:
             case "object":
-                return all(name in after.fields and self.widens(one, after.fields[name]) for name, one in before.fields.items())
+                return all(name in after.fields and self.widens(column, after.fields[name]) for name, column in before.fields.items())
             case "list":
                 return before.item is not None and after.item is not None and self.widens(before.item, after.item)
             case "decimal":
@@ -93,7 +93,7 @@ def arrow_type(column: ColumnType) -> pa.DataType:
         case "decimal":
             return pa.decimal128(_DIGITS, column.scale)
         case "object":
-            return pa.struct([(name, arrow_type(one)) for name, one in column.fields.items()])
+            return pa.struct([(name, arrow_type(field)) for name, field in column.fields.items()])
         case "list":
             assert column.item is not None
             return pa.list_(arrow_type(column.item))
@@ -104,7 +104,7 @@ def arrow_type(column: ColumnType) -> pa.DataType:
 
 def schema_of(table: TableColumns) -> pa.Schema:
     """The schema of all parts. Columns of which only objects without fields are known are left out: Parquet cannot hold these."""
-    return pa.schema([(name, arrow_type(one)) for name, one in table.columns.items() if one.kind != "null"])
+    return pa.schema([(name, arrow_type(column)) for name, column in table.columns.items() if column.kind != "null"])
 
 
 def column_of(column: ColumnType, cells: Sequence[Any]) -> pa.Array:
@@ -130,12 +130,12 @@ def _converter(column: ColumnType) -> Callable[[Any], Any]:
         case "uuid":
             return lambda value: str(values.native(value))
         case "object":
-            fields = {name: _nullable(one) for name, one in column.fields.items()}
+            fields = {name: _nullable(field) for name, field in column.fields.items()}
             return lambda value: {name: convert(value.get(name)) for name, convert in fields.items()}
         case "list":
             assert column.item is not None
             item = _nullable(column.item)
-            return lambda value: [item(one) for one in value]
+            return lambda value: [item(element) for element in value]
     return values.native
 
 

@@ -38,8 +38,8 @@ def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | No
         begin, done = position or (first, 0)
         before = sum(opened.metadata.row_group(number).num_rows for number in range(begin))  # the rows of the groups before
         for group in range(begin, end):
-            told = opened.metadata.row_group(group)
-            rows = max(1, min(_ROWS, most * told.num_rows // max(1, told.total_byte_size)))
+            metadata = opened.metadata.row_group(group)
+            rows = max(1, min(_ROWS, most * metadata.num_rows // max(1, metadata.total_byte_size)))
             row = 0
             for batch in opened.iter_batches(batch_size=rows, row_groups=[group]):
                 passed = max(0, min(len(batch), done - row)) if group == begin else 0
@@ -47,14 +47,14 @@ def parquet_pieces(path: Path | IO[bytes], position: Any, groups: list[int] | No
                 documents, wrong = _rows(batch.slice(passed))
                 bad = {at: f"Row {before + row + at + 1}: {why}" for at, why in wrong.items()}
                 # The pages of a file can be much smaller than their content.
-                texts = [values.store(values.extended(one)) for one in documents]
-                given = 0
+                texts = [values.store(values.extended(document)) for document in documents]
+                count = 0
                 for some in portions(texts, len, most):
-                    own = {at - given: why for at, why in bad.items() if given <= at < given + len(some)}
-                    given += len(some)
+                    own = {at - count: why for at, why in bad.items() if count <= at < count + len(some)}
+                    count += len(some)
                     row += len(some)
                     yield Piece(position=[group, row], values=some, bad=own)
-            before += told.num_rows
+            before += metadata.num_rows
 
 
 def _rows(batch: pa.RecordBatch) -> tuple[list[dict[str, Any]], dict[int, str]]:
@@ -67,7 +67,7 @@ def _rows(batch: pa.RecordBatch) -> tuple[list[dict[str, Any]], dict[int, str]]:
         cells, bad = _cells(column if kind == field.type else column.cast(kind))
         if kind != field.type:
             read = _reading(field.type)
-            cells = [one if at in bad else read(one) for at, one in enumerate(cells)]
+            cells = [cell if at in bad else read(cell) for at, cell in enumerate(cells)]
         columns.append(cells)
         for at, why in bad.items():
             wrong.setdefault(at, f"the column {field.name} ({field.type}) has a value that {why}.")
@@ -83,25 +83,25 @@ def _cells(column: pa.Array) -> tuple[list[Any], dict[int, str]]:
     except (OverflowError, ValueError):
         cells: list[Any] = []
         bad: dict[int, str] = {}
-        for at, one in enumerate(column):
+        for at, scalar in enumerate(column):
             try:
-                cells.append(one.as_py())
+                cells.append(scalar.as_py())
             except UnicodeDecodeError:
                 bad[at] = "is not in UTF-8"
             except (OverflowError, ValueError):
                 beyond = "is too long a time" if pa.types.is_duration(column.type) else "lies outside of the years 1 to 9999"
                 bad[at] = f"{beyond}; the number that is stored is kept"
             if at in bad:
-                cells.append(_stored(one))
+                cells.append(_stored(scalar))
         return cells, bad
 
 
 def _stored(value: pa.Scalar) -> Any:
     """A value with numbers for times that Python has none for, and escapes for bytes that are no text."""
     if isinstance(value, pa.StructScalar) and value.is_valid:
-        return {name: _stored(one) for name, one in value.items()}
+        return {name: _stored(field) for name, field in value.items()}
     if isinstance(value, pa.ListScalar) and value.is_valid:
-        return [_stored(one) for one in value.values]
+        return [_stored(item) for item in value.values]
     try:
         return value.as_py()
     except UnicodeDecodeError:
@@ -117,7 +117,7 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(_as_numbers(one.type)) for one in kind])
+        return pa.struct([field.with_type(_as_numbers(field.type)) for field in kind])
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_as_numbers(kind.value_type)))
     return kind
@@ -126,11 +126,11 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
 def _reading(kind: pa.DataType) -> Callable[[Any], Any]:
     """The function from the integers of `_as_numbers` to the values of a type."""
     if pa.types.is_struct(kind):
-        fields = {one.name: _reading(one.type) for one in kind}
+        fields = {field.name: _reading(field.type) for field in kind}
         return lambda value: value and {name: read(value[name]) for name, read in fields.items()}
     if pa.types.is_list(kind):
         item = _reading(kind.value_type)
-        return lambda value: value and [item(one) for one in value]
+        return lambda value: value and [item(element) for element in value]
     if getattr(kind, "unit", None) != "ns":
         return lambda value: value
     read = _moment if pa.types.is_timestamp(kind) else _time if pa.types.is_time(kind) else _duration
@@ -138,14 +138,14 @@ def _reading(kind: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _moment(nanoseconds: int) -> Any:
-    whole, rest = divmod(nanoseconds, 1000)
-    moment = _EPOCH + timedelta(microseconds=whole)
+    microseconds, rest = divmod(nanoseconds, 1000)
+    moment = _EPOCH + timedelta(microseconds=microseconds)
     return {"$date": f"{moment.isoformat(timespec='microseconds')[:26]}{rest:03d}Z"} if rest else moment
 
 
 def _time(nanoseconds: int) -> str:
-    whole, rest = divmod(nanoseconds, 1000)
-    text = (_EPOCH + timedelta(microseconds=whole)).time()
+    microseconds, rest = divmod(nanoseconds, 1000)
+    text = (_EPOCH + timedelta(microseconds=microseconds)).time()
     return f"{text.isoformat(timespec='microseconds')}{rest:03d}" if rest else text.isoformat()
 
 

@@ -24,6 +24,6 @@ def write_summary(store: PartStore, table: TableColumns) -> None:
         return
     sink = pa.BufferOutputStream()
     pq.write_metadata(schema, sink)
-    made: bytes = sink.getvalue().to_pybytes()
-    if store.read(NAME) != made:
-        store.write(NAME, made)
+    content: bytes = sink.getvalue().to_pybytes()
+    if store.read(NAME) != content:
+        store.write(NAME, content)

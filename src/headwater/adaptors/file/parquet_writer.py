@@ -46,7 +46,9 @@ class ParquetPartWriter(Temporary):
 
     def write(self, batch: Batch) -> None:
         rows = documents(batch.messages)
-        written = batch.messages if len(rows) == len(batch.messages) else [one for one in batch.messages if one.op != Op.COMMAND]
+        written = (
+            batch.messages if len(rows) == len(batch.messages) else [message for message in batch.messages if message.op != Op.COMMAND]
+        )
         cells = columns(rows)
         table = self._check.checked(TABLE, written, cells)
         self._know(table)
@@ -57,15 +59,15 @@ class ParquetPartWriter(Temporary):
         """Write documents whose fields are known and whose values fit; others must come as messages."""
         if self._shape is None or self._table is None:
             return False
-        made: list[pa.RecordBatch] = []
+        record_batches: list[pa.RecordBatch] = []
         for at in range(0, len(batch.values), _AT_ONCE):
             texts = batch.values[at : at + _AT_ONCE]
             cells = self._shape.columns(texts)
             if cells is None or not all(fits(self._table.columns[name], column) for name, column in cells.items()):
                 return False
-            made.append(self._made(self._table, cells, len(texts)))
-        for one in made:
-            self._gather(one)
+            record_batches.append(self._made(self._table, cells, len(texts)))
+        for record_batch in record_batches:
+            self._gather(record_batch)
         self._end = batch.end
         return True
 
@@ -80,22 +82,24 @@ class ParquetPartWriter(Temporary):
     def _made(self, table: TableColumns, cells: Mapping[str, Sequence[Any]], count: int) -> pa.RecordBatch:
         """A table of so many rows."""
         # A table without columns has no rows. A column for a field that is null so far would have a type that its values may not have.
-        schema = schema_of(table) if any(one.kind != "null" for one in table.columns.values()) else pa.schema([(_NO_FIELD, pa.bool_())])
+        schema = (
+            schema_of(table) if any(column.kind != "null" for column in table.columns.values()) else pa.schema([(_NO_FIELD, pa.bool_())])
+        )
         arrays = [
-            column_of(table.columns[one.name], cells[one.name])
-            if one.name in cells and one.name in table.columns and table.columns[one.name].kind != "null"
-            else pa.nulls(count, one.type)
-            for one in schema
+            column_of(table.columns[field.name], cells[field.name])
+            if field.name in cells and field.name in table.columns and table.columns[field.name].kind != "null"
+            else pa.nulls(count, field.type)
+            for field in schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _gather(self, made: pa.RecordBatch) -> None:
-        if not len(made):
+    def _gather(self, record_batch: pa.RecordBatch) -> None:
+        if not len(record_batch):
             return
-        if self._gathered and self._gathered[-1].schema != made.schema:
+        if self._gathered and self._gathered[-1].schema != record_batch.schema:
             self._flush()
-        self._gathered.append(made)
-        self._count += len(made)
+        self._gathered.append(record_batch)
+        self._count += len(record_batch)
         if self._count >= _ROWS:
             self._flush()
 
@@ -131,7 +135,7 @@ class ParquetPartWriter(Temporary):
         except OSError as error:
             raise explained(error, self._path) from error
         self._finished = self._end >= 0
-        return {"files": [str(one) for one in self._files], "end": self._end} if self._finished else {}
+        return {"files": [str(path) for path in self._files], "end": self._end} if self._finished else {}
 
     def close(self) -> None:
         if self._open is not None:

@@ -72,8 +72,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"$numberDecimal"}:  # NaN or infinite, as all others are plain numbers
         value = values.native(value)
     if isinstance(value, dict):
-        return {name: one for name, old in value.items() if (one := _plain(old)) is not None} or None
+        return {name: new for name, old in value.items() if (new := _plain(old)) is not None} or None
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     # In a column of decimals a float is what it prints as.
     return spelled(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else value

@@ -65,10 +65,10 @@ class SingleFile(Target):
     def recovered(self) -> list[tuple[int, int]]:
         if self._notes.last() is None:
             self._notes.write(self._as_it_is(0, 0))
-        held, noted = self.ranges(), self._noted()
+        ranges, noted = self.ranges(), self._noted()
         if noted.planned > noted.length:
             self._cut(noted)
-        return held
+        return ranges
 
     def _cut(self, noted: FileNote) -> None:
         """Cut off what a dead run has left of a part."""
@@ -107,7 +107,7 @@ class SingleFile(Target):
                 noted = replaced(noted, inode=os.fstat(fd).st_ino)
             self._files.truncate(fd, noted.length)  # what an attempt has left that failed
             between = [compressed(b"\n", self._compression)] if noted.length == noted.first and self._lacks_line_end(noted) else []
-            planned = noted.length + sum(map(len, between)) + sum(os.path.getsize(one) - head for one in files)
+            planned = noted.length + sum(map(len, between)) + sum(os.path.getsize(path) - head for path in files)
             self._notes.write(replaced(noted, planned=planned))
             length = noted.length + (write_all(self._files, fd, between, noted.length) if between else 0)
             for temporary in files:
@@ -166,31 +166,31 @@ class SingleFile(Target):
     def _as_it_is(self, start: int, end: int) -> FileNote:
         """A note of the file as it is now."""
         try:
-            found = self._adaptor.path.stat()
+            status = self._adaptor.path.stat()
         except FileNotFoundError:
             return FileNote(start, end, 0, 0)
-        return FileNote(start, end, found.st_size, found.st_size, found.st_ino, found.st_size)
+        return FileNote(start, end, status.st_size, status.st_size, status.st_ino, status.st_size)
 
     def _checked(self, noted: FileNote) -> None:
         """Errors: `Differs` where the file is not as this sink has left it."""
-        if said := self._whose(noted):
-            raise self._differs(said)
+        if reason := self._whose(noted):
+            raise self._differs(reason)
 
     def _whose(self, noted: FileNote) -> str:
         """What others have done to the file; empty where it is as this sink has left it."""
         try:
-            found = self._adaptor.path.stat()
+            status = self._adaptor.path.stat()
         except FileNotFoundError:
             return "is gone" if noted.inode else ""
-        if noted.inode and found.st_ino != noted.inode:
+        if noted.inode and status.st_ino != noted.inode:
             return _ANOTHER
-        if found.st_size < noted.length:
-            return f"is {found.st_size} bytes long, and this sink has left it {noted.length} bytes long: it was emptied or cut"
-        if found.st_size > noted.planned:
-            return f"is {found.st_size} bytes long, and this sink has left it {noted.planned} bytes long: somebody has added to it"
+        if status.st_size < noted.length:
+            return f"is {status.st_size} bytes long, and this sink has left it {noted.length} bytes long: it was emptied or cut"
+        if status.st_size > noted.planned:
+            return f"is {status.st_size} bytes long, and this sink has left it {noted.planned} bytes long: somebody has added to it"
         return ""
 
-    def _differs(self, what: str) -> Differs:
+    def _differs(self, reason: str) -> Differs:
         noted, path = self._notes.last(), self._adaptor.path
         last = noted.end - 1 if noted is not None else -1
         mark = f"    headwater pipeline offset {self._pipeline} mark {self._sink}"
@@ -203,4 +203,4 @@ class SingleFile(Target):
         if older is not None and 0 < (end := older.end) <= last:
             hint += f"It is as long as it was behind message {end - 1}. An older copy goes on there:\n{mark} {end - 1} --why ...\n"
         hint += f"Or deliver all messages again{'. Move it away first, or it will hold them twice' if size else ''}:\n{mark} -1 --why ..."
-        return Differs(f"{path} {what}. Nothing was written.", hint=hint)
+        return Differs(f"{path} {reason}. Nothing was written.", hint=hint)

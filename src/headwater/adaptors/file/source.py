@@ -34,7 +34,7 @@ class FileSource(SourceAdaptor[File]):
         if self.adaptor.standard:
             return ["standard input"]
         files = found(self.adaptor, chosen)
-        return [f"{len(files)} files, {sum(one.stat().st_size for one in files.values()):,} bytes"]
+        return [f"{len(files)} files, {sum(path.stat().st_size for path in files.values()):,} bytes"]
 
     def locations(self, chosen: Namespaces) -> list[Location]:
         return [] if self.adaptor.standard else read_locations(self.adaptor.path, found(self.adaptor, chosen).values(), chosen)
@@ -51,9 +51,9 @@ class FileSource(SourceAdaptor[File]):
             parts += [Slice(collection(name), {**known_as, **spec}, size) for spec, size in _cut(adaptor, path, slices)]
         kinds = {format_of(path, adaptor.format) == "parquet" for path in files.values()}
         unit: Unit = "documents" if kinds == {True} else "bytes"
-        size = CopySize(total=sum(one.size or 0 for one in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes have no sum
+        size = CopySize(total=sum(part.size or 0 for part in parts), unit=unit) if len(kinds) == 1 else None  # rows and bytes have no sum
         if size is None:
-            parts = [msgspec.structs.replace(one, size=None) for one in parts]
+            parts = [msgspec.structs.replace(part, size=None) for part in parts]
         ids = dict.fromkeys(map(collection, files), adaptor.id)
         return CopyPlan(identity=stamps, slices=tuple(parts), ids=ids, size=size, repeats=len(parts) == len(files))
 
@@ -69,7 +69,7 @@ class FileSource(SourceAdaptor[File]):
     def _identity(self, chosen: Namespaces) -> dict[str, Any]:
         if self.adaptor.standard:
             return {"standard": "input"}
-        return {name: _stamp(one) for name, one in found(self.adaptor, chosen).items()}
+        return {name: _stamp(path) for name, path in found(self.adaptor, chosen).items()}
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The documents of a slice. Errors: `Differs` for a file that is not the planned one; `Damaged`."""
@@ -115,28 +115,28 @@ def found(adaptor: File, chosen: Namespaces) -> dict[str, Path]:
     if any(c in str(path) for c in "*?[") and not path.exists():
         plain = list(takewhile(lambda name: not any(c in name for c in "*?["), path.parts))
         base = Path(*plain)
-        every = ((str(one.relative_to(base)), one) for one in sorted(base.glob(str(Path(*path.parts[len(plain) :])))))
-        files = {name: one for name, one in every if one.is_file() and not is_work(Path(name))}
+        every = ((str(entry.relative_to(base)), entry) for entry in sorted(base.glob(str(Path(*path.parts[len(plain) :])))))
+        files = {name: entry for name, entry in every if entry.is_file() and not is_work(Path(name))}
     elif path.is_dir():
         files = {
-            str(one.relative_to(path)): one
-            for one in sorted(path.rglob("*"))
-            if one.is_file() and not any(name.startswith((".", "_")) for name in one.relative_to(path).parts)
+            str(entry.relative_to(path)): entry
+            for entry in sorted(path.rglob("*"))
+            if entry.is_file() and not any(name.startswith((".", "_")) for name in entry.relative_to(path).parts)
         }
         if adaptor.format == "auto":
-            files = {name: one for name, one in files.items() if known(one)}
+            files = {name: entry for name, entry in files.items() if known(entry)}
     elif path.exists():
         files = {path.name: path}
     else:
         files = {}
-    files = {name: one for name, one in files.items() if one.is_file() and collection(name) in chosen}
+    files = {name: entry for name, entry in files.items() if entry.is_file() and collection(name) in chosen}
     if not files:
         raise NotFound(f"There is no file {path} to read.", hint="Look at the path; a relative one begins where the pipeline is run.")
-    for one in files.values():
+    for file in files.values():
         try:
-            str(one.absolute()).encode()
+            str(file.absolute()).encode()
         except UnicodeEncodeError as error:
-            shown = str(one).encode("utf-8", "backslashreplace").decode()
+            shown = str(file).encode("utf-8", "backslashreplace").decode()
             raise BadInput(f"The name of the file {shown} is not in UTF-8.", hint="Rename it, or leave it out with namespace=.") from error
     return files
 

@@ -23,8 +23,8 @@ class FolderStore(PartStore):
 
     def list(self, prefix: str) -> list[str]:
         inside, _, begin = prefix.rpartition("/")
-        found = (self._folder / inside).iterdir() if (self._folder / inside).is_dir() else ()
-        return sorted(f"{inside}/{one.name}" if inside else one.name for one in found if one.name.startswith(begin))
+        entries = (self._folder / inside).iterdir() if (self._folder / inside).is_dir() else ()
+        return sorted(f"{inside}/{entry.name}" if inside else entry.name for entry in entries if entry.name.startswith(begin))
 
     def read(self, name: str) -> bytes | None:
         try:

@@ -86,12 +86,12 @@ class HeadwaterAdaptor(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
             raise BadConfig(error.message, hint=error.hint) from error
         if self.format not in FORMATS and self.format not in known():
             raise BadConfig(f"headwater() knows no format {self.format!r}.", hint=f"Use one of {', '.join(known())}.")
-        made = msgspec.structs.replace(self, home=os.getcwd())
+        adaptor = msgspec.structs.replace(self, home=os.getcwd())
         if isinstance(self.address, str) and "${" not in self.address:  # an address with a password is refused before it can be shown
             from headwater.adaptors.headwater.address import resolved_address
 
-            resolved_address(msgspec.structs.replace(made, client={}))
-        return made
+            resolved_address(msgspec.structs.replace(adaptor, client={}))
+        return adaptor
 
     def __str__(self) -> str:
         return f"headwater({'' if self.address is None else f'{self.address}, '}{self.topic})"

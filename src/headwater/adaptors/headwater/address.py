@@ -87,7 +87,7 @@ def _web(text: str, shown: str) -> str:
 
 
 def _brokers(text: str, shown: str) -> str:
-    servers = [one.strip() for one in text.strip("/").split(",") if one.strip()]
-    if not servers or any("@" in one or "/" in one or not one.rpartition(":")[2].isdigit() for one in servers):
+    servers = [server.strip() for server in text.strip("/").split(",") if server.strip()]
+    if not servers or any("@" in server or "/" in server or not server.rpartition(":")[2].isdigit() for server in servers):
         raise BadConfig(f"{shown} names no brokers.", hint="Give kafka://host:9092,host:9092; credentials go into client=.")
     return ",".join(servers)

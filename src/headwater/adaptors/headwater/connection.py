@@ -78,14 +78,14 @@ class HeadwaterConnection(Closing):
 
     def claimed_bounds(self, topic: Topic) -> list[tuple[Bounds, int]]:
         """The bounds of each partition, and the newest claim before its end."""
-        found: list[tuple[Bounds, int]] = []
+        claims: list[tuple[Bounds, int]] = []
         for number in range(topic.partitions):
             epoch, before = self.epoch(topic.name, number), -1
             while epoch != before:  # a claim that comes between the two answers may lie behind the end
                 bounds, before = self.bounds(topic.name, number), epoch
                 epoch = self.epoch(topic.name, number)
-            found.append((bounds, epoch))
-        return found
+            claims.append((bounds, epoch))
+        return claims
 
 
 class LogConnection(HeadwaterConnection):
@@ -98,7 +98,7 @@ class LogConnection(HeadwaterConnection):
         self.pause = 0.2
 
     def names(self) -> list[str]:
-        return [one.name for one in self._log.topics()]
+        return [topic.name for topic in self._log.topics()]
 
     def find(self, name: str) -> Topic:
         return self._log.topic(name)

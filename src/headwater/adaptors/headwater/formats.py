@@ -51,14 +51,14 @@ class Decoder(ABC):
 
     def messages(self, partition: int, records: Sequence[Record]) -> tuple[list[Message], dict[int, str]]:
         """The messages, and by index the errors of those that become poison records."""
-        found: list[Message] = []
+        messages: list[Message] = []
         bad: dict[int, str] = {}
         for record in records:
             for message, wrong in self.decode(partition, record):
                 if wrong:
-                    bad[len(found)] = f"Offset {record.offset} of {self.topic}, partition {partition}: {wrong}"
-                found.append(message)
-        return found, bad
+                    bad[len(messages)] = f"Offset {record.offset} of {self.topic}, partition {partition}: {wrong}"
+                messages.append(message)
+        return messages, bad
 
     @abstractmethod
     def decode(self, partition: int, record: Record) -> Iterable[tuple[Message, str]]:
@@ -124,10 +124,10 @@ class MessageDecoder(Decoder):
         namespace = (record.key or b"").decode("utf-8", "backslashreplace")
         if namespace not in self._chosen:
             return
-        said = headers.get(UNREADABLE)
+        reason = headers.get(UNREADABLE)
         data, wrong = decoded(record.value or b"")
-        if said is not None:
-            wrong = said.decode("utf-8", "backslashreplace")
+        if reason is not None:
+            wrong = reason.decode("utf-8", "backslashreplace")
         ids = self._by_namespace.get(namespace, self._ids)
         yield Message(namespace, data, Op(record.op), record.timestamp or 0, Mode.SYNC, id_fields=ids), wrong
 
@@ -174,8 +174,8 @@ class TableDecoder(Decoder):
             row["headers"] = encode_headers(record.headers) if record.headers else None
             row["timestamp"] = record.timestamp or 0
         columns = [pa.array([row[field.name] for row in plain], field.type) for field in SCHEMA]
-        made = self._table.rows(partition, pa.RecordBatch.from_arrays(columns, schema=SCHEMA), self._table.schema.names)
-        fields = [(field.name, made[field.name].cast(field.type).to_pylist()) for field in self._table.schema]
+        table = self._table.rows(partition, pa.RecordBatch.from_arrays(columns, schema=SCHEMA), self._table.schema.names)
+        fields = [(field.name, table[field.name].cast(field.type).to_pylist()) for field in self._table.schema]
         names = [name for name, _ in fields]
         return [dict(zip(names, row, strict=True)) for row in zip(*(column for _, column in fields), strict=True)]
 
@@ -216,32 +216,32 @@ def as_bytes(message: Message) -> Record:
             "The document is no record: it lacks a value.", hint='format="bytes" writes what it has read: key, value and headers.'
         )
     headers = data.get("headers") or []
-    if not isinstance(headers, list) or not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in headers):
+    if not isinstance(headers, list) or not all(isinstance(header, dict) and isinstance(header.get("name"), str) for header in headers):
         raise BadInput("The record's headers are no list of names and values.", hint='Write them as [{"name": ..., "value": ...}].')
     return Record(
         _raw(data.get("key"), "key"),
         _raw(data["value"], "value"),
-        tuple((one["name"], _raw(one.get("value"), "header")) for one in headers),
+        tuple((header["name"], _raw(header.get("value"), "header")) for header in headers),
         _stamp(data.get("timestamp")),
         _small(data.get("mode"), 3),
         _small(data.get("op"), 7),
     )
 
 
-def _raw(value: Any, what: str) -> bytes | None:
-    found = values.native(value)
-    if found is None or isinstance(found, bytes):
-        return found
-    if isinstance(found, str):
-        return found.encode()
-    raise BadInput(f"The record's {what} is neither bytes nor text.", hint='Write bytes as {"$binary": {"base64": ...}}.')
+def _raw(value: Any, field: str) -> bytes | None:
+    native = values.native(value)
+    if native is None or isinstance(native, bytes):
+        return native
+    if isinstance(native, str):
+        return native.encode()
+    raise BadInput(f"The record's {field} is neither bytes nor text.", hint='Write bytes as {"$binary": {"base64": ...}}.')
 
 
 def _stamp(value: Any) -> int | None:
-    found = values.native(value)
-    if isinstance(found, datetime):
-        return (found - _EPOCH) // timedelta(milliseconds=1)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    native = values.native(value)
+    if isinstance(native, datetime):
+        return (native - _EPOCH) // timedelta(milliseconds=1)
+    return native if isinstance(native, int) and not isinstance(native, bool) else None
 
 
 def _small(value: Any, most: int) -> int:

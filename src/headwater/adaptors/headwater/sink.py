@@ -107,10 +107,10 @@ class HeadwaterSink(SinkAdaptor[HeadwaterAdaptor]):
                 return
             every = connection.all_bounds(topic)
             # Two passes: find the last record of each key, then return these. The documents may not fit into memory.
-            last = {_told_apart(number, one): (number, one.offset) for number, one in _admitted(connection, topic, every)}
-            for number, one in _admitted(connection, topic, every):
-                if one.value is not None and last[_told_apart(number, one)] == (number, one.offset):
-                    yield values.decode(one.value)
+            last = {_told_apart(number, record): (number, record.offset) for number, record in _admitted(connection, topic, every)}
+            for number, record in _admitted(connection, topic, every):
+                if record.value is not None and last[_told_apart(number, record)] == (number, record.offset):
+                    yield values.decode(record.value)
 
 
 class HeadwaterWriter(ConvertingWriter[Addressed]):
@@ -174,9 +174,9 @@ class HeadwaterWriter(ConvertingWriter[Addressed]):
     def _partition(self, topic: Topic, message: Message, record: Record) -> int:
         """The partition of the key, so that changes of one document stay in order; with bytes the partition that the record had."""
         if self._adaptor.format == "bytes":
-            said: Any = message.data.get("partition")
-            if isinstance(said, int) and 0 <= said < topic.partitions:
-                return said
+            number: Any = message.data.get("partition")
+            if isinstance(number, int) and 0 <= number < topic.partitions:
+                return number
         if record.key is not None:
             return partition_for(record.key, topic.partitions)
         return max(0, message.offset) % topic.partitions
@@ -229,9 +229,9 @@ def _admitted(connection: HeadwaterConnection, topic: Topic, every: Sequence[Bou
     for number, bounds in enumerate(every):
         at, epochs = bounds.start, Epochs()
         while at < bounds.end and (records := connection.read(topic.name, number, at, _ONCE)):
-            for one in records:
-                if (one.offset or 0) < bounds.end and epochs.admits(one):
-                    yield number, one
+            for record in records:
+                if (record.offset or 0) < bounds.end and epochs.admits(record):
+                    yield number, record
             at = (records[-1].offset or 0) + 1
 
 

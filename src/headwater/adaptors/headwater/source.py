@@ -38,7 +38,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
         self.adaptor.check_read()
         with opened(self.adaptor, read_only=True) as connection:
             topic = self._topic(connection, chosen)
-            count = sum(one.end - one.start for one in connection.all_bounds(topic))
+            count = sum(bounds.end - bounds.start for bounds in connection.all_bounds(topic))
             return [f"topic {topic.name} at {connection.where}: {counted(topic.partitions)}, {count:,} offsets"]
 
     def locations(self, chosen: Namespaces) -> list[Location]:
@@ -53,14 +53,14 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             topic = self._topic(connection, chosen)
             # Changes begin behind claims that the copy reads: without them, what a superseded writer appends later would count.
             both = self.adaptor.tail and self.adaptor.copy
-            claimed = connection.claimed_bounds(topic) if both else [(one, 0) for one in connection.all_bounds(topic)]
-            every = [one for one, _ in claimed]
+            claimed = connection.claimed_bounds(topic) if both else [(bounds, 0) for bounds in connection.all_bounds(topic)]
+            every = [bounds for bounds, _ in claimed]
             ids = self._ids(connection)
             identity = {"topic": topic.name, "generation": topic.generation}
-            size = CopySize(total=sum(one.end - one.start for one in every), unit="offsets")
+            size = CopySize(total=sum(bounds.end - bounds.start for bounds in every), unit="offsets")
             if self.adaptor.tail and not self.adaptor.copy:
-                at = {str(number): [one.start, 0] for number, one in enumerate(every)}
-                cursor = {"generation": topic.generation, "at": at, "before": sum(one.start for one in every)}
+                at = {str(number): [bounds.start, 0] for number, bounds in enumerate(every)}
+                cursor = {"generation": topic.generation, "at": at, "before": sum(bounds.start for bounds in every)}
                 return CopyPlan(identity=identity, slices=(), ids=ids, cursor=cursor, size=size)
             share = max(1, -(-size.total // max(1, slices)))
             parts = [
@@ -69,10 +69,10 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
                     {"partition": number, "begin": begin, "end": end, "generation": topic.generation, "chosen": str(chosen)},
                     end - begin,
                 )
-                for number, one in enumerate(every)
-                for begin, end in _cut(one.start, one.end, share if connection.splits else one.end - one.start)
+                for number, bounds in enumerate(every)
+                for begin, end in _cut(bounds.start, bounds.end, share if connection.splits else bounds.end - bounds.start)
             ]
-            at = {str(number): [one.end, epoch] for number, (one, epoch) in enumerate(claimed)}
+            at = {str(number): [bounds.end, epoch] for number, (bounds, epoch) in enumerate(claimed)}
             cursor = {"generation": topic.generation, "at": at}
             repeats = len(parts) == len({part.spec["partition"] for part in parts})
             return CopyPlan(identity=identity, slices=tuple(parts), ids=ids, cursor=cursor, size=size, repeats=repeats)
@@ -110,7 +110,7 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             generation, before = cursor["generation"], cursor.get("before")
             topic = same_topic(connection, topic_of(self.adaptor.format, self.adaptor.topic), generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
-            every = [self._partition(connection, topic, number, at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
+            readers = [self._partition(connection, topic, number, at.setdefault(str(number), [0, 0])) for number in range(topic.partitions)]
             decoder = self._decoder(connection, chosen, generation)
             looked, arrived = time.monotonic(), threading.Event()
             for watching in connection.watch(topic, arrived.set):
@@ -118,11 +118,11 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
             while not stopped():
                 arrived.clear()  # before reading: a record that arrives later ends the wait
                 quiet = True
-                for one in every:
-                    for some, after in one.next(None):
+                for reader in readers:
+                    for records, after in reader.next(None):
                         quiet = False
-                        messages, bad = decoder.messages(one.number, some)
-                        at[str(one.number)] = after
+                        messages, bad = decoder.messages(reader.number, records)
+                        at[str(reader.number)] = after
                         if messages:
                             yield msgspec.structs.replace(_piece(generation, at, before), messages=messages, bad=bad)
                 if quiet:
@@ -166,11 +166,11 @@ class HeadwaterSource(SourceAdaptor[HeadwaterAdaptor]):
         if self.adaptor.format != "message":
             return {self.adaptor.topic: self.adaptor.ids}
         try:
-            found = stored_reader(connection, self.adaptor.topic.removeprefix("pipeline-"))
+            reader = stored_reader(connection, self.adaptor.topic.removeprefix("pipeline-"))
         except UnknownTopic:
             return {}
-        said = found.plan.get("ids", {}) if found is not None else {}
-        return {name: self.adaptor.ids if self.adaptor.id else tuple(fields) for name, fields in said.items()}
+        declared_ids = reader.plan.get("ids", {}) if reader is not None else {}
+        return {name: self.adaptor.ids if self.adaptor.id else tuple(fields) for name, fields in declared_ids.items()}
 
 
 class TopicPartitionReader:
@@ -205,12 +205,12 @@ class TopicPartitionReader:
                 f"{error.message} The pipeline has read more than that: the topic is another one now.", hint=READ_AGAIN
             ) from error
         if end is not None:
-            records = [one for one in records if (one.offset or 0) < end]
+            records = [record for record in records if (record.offset or 0) < end]
         if self._whole:
             self._check_whole(records, end)
         left_out, undecided = self._lent.decided(records) if self._lent is not None else (set[int](), None)
         if undecided is not None:
-            records = [one for one in records if (one.offset or 0) < undecided]
+            records = [record for record in records if (record.offset or 0) < undecided]
             if not records and end is not None:
                 raise Unreachable(
                     f"The pipeline of {self._topic} reads its source now: whether its messages from {undecided} on count is not known.",
@@ -219,10 +219,10 @@ class TopicPartitionReader:
         if not records and end is not None:
             self.at = end  # compaction removed the records in between
             yield [], [self.at, self._epochs.epoch]
-        for some in portions(records, _size, piece_size(BYTES)):
-            admitted = [unmarked(one) for one in some if self._epochs.admits(one) and one.offset not in left_out]
-            self.at = (some[-1].offset or 0) + 1
-            yield admitted, [self.at, self._epochs.epoch, some[-1].timestamp or 0]
+        for portion in portions(records, _size, piece_size(BYTES)):
+            admitted = [unmarked(record) for record in portion if self._epochs.admits(record) and record.offset not in left_out]
+            self.at = (portion[-1].offset or 0) + 1
+            yield admitted, [self.at, self._epochs.epoch, portion[-1].timestamp or 0]
 
     def _check_before(self) -> None:
         """Errors: `Differs` where the record before the position is not the one that was read, of an older copy that has grown."""
@@ -240,9 +240,9 @@ class TopicPartitionReader:
 
     def _check_whole(self, records: Sequence[Record], end: int | None) -> None:
         expected = self.at
-        for one in records:
-            if one.offset != expected:
-                raise self._gone(expected, (one.offset or 0) - 1)
+        for record in records:
+            if record.offset != expected:
+                raise self._gone(expected, (record.offset or 0) - 1)
             expected += 1
         if not records and end is not None:
             raise self._gone(expected, end - 1)

@@ -69,11 +69,11 @@ class Http(CanWrite, frozen=True, kw_only=True):
 
     def sent_headers(self) -> dict[str, str]:
         """The headers, with what the environment holds. Errors: `BadConfig`."""
-        found = {name: resolve(value) for name, value in self.headers.items()}
-        for name, value in found.items():
+        headers = {name: resolve(value) for name, value in self.headers.items()}
+        for name, value in headers.items():
             if not value.isprintable():  # usually the line end of a token's file
                 raise BadConfig(f"The header {name} holds a letter that no header can have.", hint="Take line ends out of its value.")
-        return found
+        return headers
 
     def checked(self) -> Self:
         for name in self.headers:

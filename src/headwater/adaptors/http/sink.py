@@ -90,8 +90,8 @@ class WebhookClient(Closing):
     def _ask(self, method: str, address: str, body: bytes, headers: dict[str, str], seconds: float) -> HttpAnswer:
         deadline = time.monotonic() + seconds
         self._watched(deadline, seconds)
-        told = {"trace": self._opened} if self._socket is None or self._socket.fileno() < 0 or self._rested < time.monotonic() else {}
-        sent: dict[str, Any] = {"content": body, "headers": headers, "timeout": max(0.001, seconds), "extensions": told}
+        extensions = {"trace": self._opened} if self._socket is None or self._socket.fileno() < 0 or self._rested < time.monotonic() else {}
+        sent: dict[str, Any] = {"content": body, "headers": headers, "timeout": max(0.001, seconds), "extensions": extensions}
         try:
             with self._client.stream(method, address, **sent) as answer:
                 text = b""
@@ -130,11 +130,11 @@ class WebhookClient(Closing):
             if time.monotonic() >= self._until:
                 self._cut()
 
-    def _opened(self, event: str, told: dict[str, Any]) -> None:
+    def _opened(self, event: str, info: dict[str, Any]) -> None:
         """Keep the socket of a new connection. Tracing takes a third of the time of a request, so it is on only where the client may open
         one."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._socket = told["return_value"].get_extra_info("socket")
+            self._socket = info["return_value"].get_extra_info("socket")
 
     def _cut(self) -> None:
         with suppress(OSError):  # it is closed already
@@ -234,16 +234,19 @@ class HttpWriter(SinkWriter):
 
     def _refusal(self, answer: HttpAnswer, offset: int) -> Unreachable:
         """The error of a response that is tried again. Errors: `Rejected` for a refused message, `Unreachable` where a retry is useless."""
-        status, said = answer.status, f": {answer.text}" if answer.text else ""
+        status, reason = answer.status, f": {answer.text}" if answer.text else ""
         if status in RETRIED or status >= 500:
-            return Unreachable(f"{self._poster.place} cannot take this now ({status}){said}.", hint="See its log.")
+            return Unreachable(f"{self._poster.place} cannot take this now ({status}){reason}.", hint="See its log.")
         if status in UNAUTHORIZED:
             raise Unreachable(
                 f"{self._poster.place} does not let us in ({status}).", hint="Look at the headers: a token is missing or old."
             )
         if 400 <= status < 500:
             raise Rejected(
-                f"{self._poster.place} refuses it ({status}){said}.", offset=offset, before_taken=offset >= 0, hint="Correct it with edit."
+                f"{self._poster.place} refuses it ({status}){reason}.",
+                offset=offset,
+                before_taken=offset >= 0,
+                hint="Correct it with edit.",
             )
         raise Unreachable(
             f"{self._poster.place} answers {status}, and has not taken the message.", hint="Give the address that it moved to."

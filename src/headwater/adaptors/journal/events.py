@@ -46,7 +46,7 @@ class EventMessages:
 
     def messages(self, partition: int, records: Sequence[Record]) -> tuple[list[Message], dict[int, str]]:
         """The messages, and why those that stand for an unreadable record cannot be read, by their index."""
-        found: list[Message] = []
+        messages: list[Message] = []
         bad: dict[int, str] = {}
         for record in records:
             if record.key is None:
@@ -55,8 +55,8 @@ class EventMessages:
                 rows = event_rows(record, partition)
             except UnreadableRecord as error:
                 if not self._left_out(partition, record.offset or 0):
-                    bad[len(found)] = error.message
-                    found.append(self._unreadable(partition, record))
+                    bad[len(messages)] = error.message
+                    messages.append(self._unreadable(partition, record))
                 continue
             id = record.key.decode(errors="backslashreplace")
             if self._namespace is None and id not in self._chosen:
@@ -66,9 +66,9 @@ class EventMessages:
                 if row is not None:
                     message, wrong = self._message(id, row)
                     if wrong:
-                        bad[len(found)] = f"Event {row.seq_nr} of {id}: {wrong}"
-                    found.append(message)
-        return found, bad
+                        bad[len(messages)] = f"Event {row.seq_nr} of {id}: {wrong}"
+                    messages.append(message)
+        return messages, bad
 
     def _message(self, id: str, row: EventRow) -> tuple[Message, str]:
         """The message of an event, and why it cannot be read as `decimals` says; empty where it can."""
@@ -117,13 +117,13 @@ def quarantined(records: Sequence[Record], generation: str) -> set[tuple[int, in
     """The partition and offset of every record that the records of a control topic leave out."""
     from headwater.journal.control import Quarantine, Replay, decision_of
 
-    found: set[tuple[int, int]] = set()
+    places: set[tuple[int, int]] = set()
     for record in records:
         decision = decision_of(record)
         if isinstance(decision, Quarantine | Replay) and decision.generation == generation:
             place = decision.partition, decision.offset
-            found = found | {place} if isinstance(decision, Quarantine) else found - {place}
-    return found
+            places = places | {place} if isinstance(decision, Quarantine) else places - {place}
+    return places
 
 
 def position_of(generation: str, at: dict[str, list[int]]) -> Any:

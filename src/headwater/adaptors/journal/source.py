@@ -34,7 +34,7 @@ class JournalSource(SourceAdaptor[JournalAdaptor]):
             topic = self._topic(connection, chosen)
             with SourceOpener(self.adaptor, connection, topic) as opener:
                 opener.check()
-            count = sum(one.end - one.start for one in connection.all_bounds(topic))
+            count = sum(bounds.end - bounds.start for bounds in connection.all_bounds(topic))
             return [f"journals {topic.name} at {connection.where}: {counted(topic.partitions)}, {count:,} offsets"]
 
     def locations(self, chosen: Namespaces) -> list[Location]:
@@ -57,19 +57,19 @@ class JournalSource(SourceAdaptor[JournalAdaptor]):
             parts = [
                 Slice(
                     self.adaptor.topic,
-                    {"partition": number, "begin": one.start, "end": one.end, "generation": generation, "chosen": str(chosen)},
-                    one.end - one.start,
+                    {"partition": number, "begin": bounds.start, "end": bounds.end, "generation": generation, "chosen": str(chosen)},
+                    bounds.end - bounds.start,
                 )
-                for number, (one, _) in enumerate(claimed)
-                if one.end > one.start
+                for number, (bounds, _) in enumerate(claimed)
+                if bounds.end > bounds.start
             ]
-            at = {str(number): [one.end, epoch] for number, (one, epoch) in enumerate(claimed)}
+            at = {str(number): [bounds.end, epoch] for number, (bounds, epoch) in enumerate(claimed)}
             return CopyPlan(
                 identity={"topic": topic.name, "generation": generation},
                 slices=tuple(parts),
                 ids={self.adaptor.topic: IDS} if self.adaptor.namespace == "topic" else {},
                 cursor=position_of(generation, at),
-                size=CopySize(total=sum(one.end - one.start for one, _ in claimed), unit="offsets"),
+                size=CopySize(total=sum(bounds.end - bounds.start for bounds, _ in claimed), unit="offsets"),
                 repeats=True,
             )
 
@@ -89,16 +89,16 @@ class JournalSource(SourceAdaptor[JournalAdaptor]):
         number, end = part.spec["partition"], part.spec["end"]
         with self._opened() as connection, ExitStack() as stack:
             topic = same_topic(connection, self.adaptor.log().topic, part.spec["generation"])
-            reading = TopicPartitionReader(connection, topic.name, number, position or (part.spec["begin"], 0), whole=False)
+            reader = TopicPartitionReader(connection, topic.name, number, position or (part.spec["begin"], 0), whole=False)
             opener = stack.enter_context(SourceOpener(self.adaptor, connection, topic))
-            made = self._messages(connection, topic, Namespaces(part.spec["chosen"]), opener)
-            while reading.at < end:
+            events = self._messages(connection, topic, Namespaces(part.spec["chosen"]), opener)
+            while reader.at < end:
                 try:
-                    records = list(reading.next(end))
+                    records = list(reader.next(end))
                 except OffsetGone as error:
                     raise Differs(f"{error.message} The copy needs them.", hint=READ_AGAIN) from error
                 for some, after in records:
-                    messages, bad = made.messages(number, some)
+                    messages, bad = events.messages(number, some)
                     yield Piece(position=after, messages=messages, bad=bad, amount=after[0] - part.spec["begin"])
 
     def follow(self, cursor: Any, chosen: Namespaces, stopped: Callable[[], bool]) -> Iterator[Piece]:
@@ -107,23 +107,23 @@ class JournalSource(SourceAdaptor[JournalAdaptor]):
             generation = cursor["generation"]
             topic = same_topic(connection, self.adaptor.log().topic, generation)
             at = {str(number): list(where) for number, where in cursor["at"].items()}
-            every = [
+            readers = [
                 TopicPartitionReader(connection, topic.name, number, at.setdefault(str(number), [0, 0]), whole=False)
                 for number in range(topic.partitions)
             ]
             opener = stack.enter_context(SourceOpener(self.adaptor, connection, topic))
-            made = self._messages(connection, topic, chosen, opener)
+            events = self._messages(connection, topic, chosen, opener)
             looked, arrived = time.monotonic(), threading.Event()
             for watching in connection.watch(topic, arrived.set):
                 stack.enter_context(watching)
             while not stopped():
                 arrived.clear()  # before reading: a record that arrives later ends the wait
                 quiet = True
-                for one in every:
-                    for some, after in one.next(None):
+                for reader in readers:
+                    for records, after in reader.next(None):
                         quiet = False
-                        messages, bad = made.messages(one.number, some)
-                        at[str(one.number)] = after
+                        messages, bad = events.messages(reader.number, records)
+                        at[str(reader.number)] = after
                         if messages:
                             yield Piece(position=position_of(generation, at), messages=messages, bad=bad)
                 if quiet:
@@ -135,10 +135,10 @@ class JournalSource(SourceAdaptor[JournalAdaptor]):
 
     @staticmethod
     def _check_topic(connection: HeadwaterConnection, topic: Topic) -> None:
-        found = same_topic(connection, topic.name, topic.generation)
-        if found.partitions != topic.partitions:
+        current_topic = same_topic(connection, topic.name, topic.generation)
+        if current_topic.partitions != topic.partitions:
             raise Differs(
-                f"The topic {topic.name} has {found.partitions} partitions now.", hint="Run the pipeline again: it reads them all."
+                f"The topic {topic.name} has {current_topic.partitions} partitions now.", hint="Run the pipeline again: it reads them all."
             )
 
     def _opened(self) -> HeadwaterConnection:
@@ -175,9 +175,9 @@ def _control_records(connection: HeadwaterConnection, topic: str) -> list[Record
         bounds = connection.bounds(name, 0)
     except NotFound:
         return []
-    found: list[Record] = []
+    control_records: list[Record] = []
     at = bounds.start
     while at < bounds.end and (records := connection.read(name, 0, at, _CONTROL)):
-        found += records
+        control_records += records
         at = (records[-1].offset or 0) + 1
-    return found
+    return control_records

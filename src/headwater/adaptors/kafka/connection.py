@@ -34,10 +34,10 @@ def settings(adaptor: KafkaAdaptor, **own: Any) -> dict[str, Any]:
     return {**common, **client, **own, "bootstrap.servers": str(adaptor.resolved().servers)}
 
 
-def new_client(kind: Any, given: dict[str, Any]) -> Any:
+def new_client(kind: Any, options: dict[str, Any]) -> Any:
     """A new client. Errors: `BadConfig` for settings that it refuses."""
     try:
-        return kind(given)
+        return kind(options)
     except KafkaException as refused:
         raise BadConfig(f"The Kafka client does not take its settings: {refused.args[0].str()}.", hint="Look at client=.") from None
 
@@ -64,14 +64,14 @@ class ClientErrors:
         return self._last if self._last is not None and error.name() in ("_TRANSPORT", "_TIMED_OUT", "_MSG_TIMED_OUT") else error
 
 
-def explained(error: Any, where: str, what: str) -> HeadwaterError:
+def explained(error: Any, where: str, action: str) -> HeadwaterError:
     """The client's error as headwater's."""
     name, text = error.name(), str(error.str()).rstrip(".")
     if name in GONE:
-        return NotFound(f"Kafka at {where} has no such topic or partition: {what} failed.", hint="Create the topic first.")
+        return NotFound(f"Kafka at {where} has no such topic or partition: {action} failed.", hint="Create the topic first.")
     if name in DENIED:
-        return Denied(f"Kafka at {where} refuses {what}: {text}.", hint="Look at the credentials in client=, and at the brokers' rights.")
-    return Unreachable(f"Kafka at {where} did not manage {what}: {text}.", hint="See whether the brokers run, and the address is right.")
+        return Denied(f"Kafka at {where} refuses {action}: {text}.", hint="Look at the credentials in client=, and at the brokers' rights.")
+    return Unreachable(f"Kafka at {where} did not manage {action}: {text}.", hint="See whether the brokers run, and the address is right.")
 
 
 class Cluster(Closing):
@@ -105,33 +105,33 @@ class Cluster(Closing):
 
     def partitions(self) -> dict[str, list[int]]:
         """Every topic that is not Kafka's own, with its partitions. Errors: `Unreachable`, `Denied`."""
-        return {name: sorted(one.partitions) for name, one in self._listed().items() if one.error is None}
+        return {name: sorted(topic.partitions) for name, topic in self._listed().items() if topic.error is None}
 
     def _listed(self) -> dict[str, Any]:
         deadline = time.monotonic() + SECONDS
         while True:
             try:
-                found = self.consumer.list_topics(timeout=1.0).topics
+                topics = self.consumer.list_topics(timeout=1.0).topics
                 break
             except KafkaException as error:
                 self.consumer.poll(0)  # calls error_cb with the reason
                 if self._heard.final or time.monotonic() > deadline:
                     raise explained(self._heard.reason(error.args[0]), self.where, "listing topics") from None
-        return {name: one for name, one in sorted(found.items()) if not name.startswith("__")}
+        return {name: topic for name, topic in sorted(topics.items()) if not name.startswith("__")}
 
     def topics(self, chosen: Namespaces) -> dict[str, list[int]]:
         """The chosen topics. Errors: `NotFound` where there are none; `Unreachable`, `Denied`, also for a topic without metadata."""
-        found: dict[str, list[int]] = {}
-        for name, one in self._listed().items():
+        partitions: dict[str, list[int]] = {}
+        for name, topic in self._listed().items():
             if name not in chosen:
                 continue
-            if one.error is None:
-                found[name] = sorted(one.partitions)
-            elif one.error.name() not in GONE:  # left out, it would be silently missing from the copy
-                raise explained(one.error, self.where, f"describing {name}")
-        if not found:
+            if topic.error is None:
+                partitions[name] = sorted(topic.partitions)
+            elif topic.error.name() not in GONE:  # left out, it would be silently missing from the copy
+                raise explained(topic.error, self.where, f"describing {name}")
+        if not partitions:
             raise NotFound(f"Kafka at {self.where} has no topic that matches {chosen}.", hint="Look at the namespace and at the topics.")
-        return found
+        return partitions
 
     def bounds(self, topics: dict[str, list[int]]) -> dict[str, dict[int, tuple[int, int]]]:
         """The first and the end offset of each partition."""
@@ -156,10 +156,10 @@ class Cluster(Closing):
     def identity(self, topics: list[str]) -> dict[str, str]:
         """The id of each topic, which changes when a topic is created anew. Errors: `NotFound`."""
         admin = new_client(AdminClient, settings(self._adaptor))
-        found = {}
+        ids = {}
         for name, answer in admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS).items() if topics else ():
             try:
-                found[name] = str(answer.result().topic_id)
+                ids[name] = str(answer.result().topic_id)
             except KafkaException as error:
                 raise explained(error.args[0], self.where, f"describing {name}") from None
-        return found
+        return ids

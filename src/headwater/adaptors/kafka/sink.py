@@ -41,8 +41,10 @@ class KafkaSink(SinkAdaptor[KafkaAdaptor]):
         ids = {place.name for place in reads if place.system == TOPICS}
         with Cluster(self.adaptor) as cluster:
             system = cluster.system()
-            found = [Location(system, name) for name, one in cluster.identity(list(cluster.partitions())).items() if one in ids]
-        return [*found, *(place for place in reads if place.system == system)]
+            locations = [
+                Location(system, name) for name, topic_id in cluster.identity(list(cluster.partitions())).items() if topic_id in ids
+            ]
+        return [*locations, *(place for place in reads if place.system == system)]
 
     def writer(self, part: Part) -> SinkWriter:
         return KafkaSinkWriter(self.adaptor, part)
@@ -94,34 +96,36 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
 
     def send(self, converted: Sequence[OutgoingRecord]) -> None:
         # What the client holds it sends even after the process was stopped for long, so it is given one request's worth at a time.
-        for some in portions(converted, lambda one: len(one.key or b"") + len(one.value or b""), _REQUEST):
+        for some in portions(converted, lambda record: len(record.key or b"") + len(record.value or b""), _REQUEST):
             self.fence()
             self._send(some)
 
     def _send(self, records: Sequence[OutgoingRecord]) -> None:
         self._failed = {}
-        for one in records:
-            self._produce(one)
+        for record in records:
+            self._produce(record)
         if self._producer.flush(max(0.0, self._deadline - self._clock())):
             raise self._late()  # even where others failed: messages in flight may lie before them, and would count as taken
         if self._failed:
             raise self._first_failure()
 
-    def _produce(self, one: OutgoingRecord) -> None:
+    def _produce(self, record: OutgoingRecord) -> None:
         def heard(error: Any, _: Any) -> None:
             if error is not None:
-                self._failed[one.offset] = error
+                self._failed[record.offset] = error
 
         while True:
             try:
-                self._producer.produce(one.topic, one.value, one.key, on_delivery=heard, timestamp=one.timestamp, headers=one.headers)
+                self._producer.produce(
+                    record.topic, record.value, record.key, on_delivery=heard, timestamp=record.timestamp, headers=record.headers
+                )
                 return
             except BufferError:  # the client's queue is full: let it send
                 if self._clock() > self._deadline:
                     raise self._late() from None
                 self._producer.poll(0.05)
             except KafkaException as error:
-                self._failed[one.offset] = error.args[0]
+                self._failed[record.offset] = error.args[0]
                 return
 
     def _first_failure(self) -> HeadwaterError:
@@ -131,11 +135,11 @@ class KafkaSinkWriter(ConvertingWriter[OutgoingRecord]):
             hint = (
                 "Create the topic first." if name in GONE else "Make it smaller, or raise max.message.bytes." if name in _TOO_LARGE else ""
             )
-            what = "it has no such topic" if name in GONE else str(error.str()).rstrip(".")
+            reason = "it has no such topic" if name in GONE else str(error.str()).rstrip(".")
             # Brokers refuse a whole record batch: which of several messages is to blame shows when they are sent one at a time.
             exact = name in GONE or len(self._failed) == 1
             return Rejected(
-                f"{self._where} refuses it: {what}.",
+                f"{self._where} refuses it: {reason}.",
                 offset=offset if exact else -1,
                 before_taken=exact,
                 hint=hint or "Correct it with edit.",

@@ -39,15 +39,15 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
 
     def check(self, chosen: Namespaces) -> list[str]:
         with Cluster(self.adaptor) as cluster:
-            found = cluster.bounds(cluster.topics(chosen))
-        return [f"topic {name}: {sum(end - begin for begin, end in ends.values()):,} offsets" for name, ends in found.items()]
+            bounds = cluster.bounds(cluster.topics(chosen))
+        return [f"topic {name}: {sum(end - begin for begin, end in ends.values()):,} offsets" for name, ends in bounds.items()]
 
     def locations(self, chosen: Namespaces) -> list[Location]:
         """The topics by their names, and by their ids, as a log on Kafka knows them. Topics that are made later are followed, too."""
         with Cluster(self.adaptor) as cluster:
             system, topics = cluster.system(), cluster.identity(list(cluster.topics(chosen)))
-        found = [*(Location(system, name) for name in topics), *(Location(TOPICS, one) for one in topics.values())]
-        return [*found, Location(system, chosen=chosen)] if self.adaptor.tail else found
+        locations = [*(Location(system, name) for name in topics), *(Location(TOPICS, topic_id) for topic_id in topics.values())]
+        return [*locations, Location(system, chosen=chosen)] if self.adaptor.tail else locations
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with Cluster(self.adaptor) as cluster:
@@ -58,17 +58,17 @@ class KafkaSource(SourceAdaptor[KafkaAdaptor]):
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         with Cluster(self.adaptor) as cluster:
-            found = cluster.bounds(cluster.topics(chosen))
+            bounds = cluster.bounds(cluster.topics(chosen))
             parts = [
                 Slice(name, {"partition": number, "begin": begin, "end": end}, end - begin)
-                for name, ends in found.items()
+                for name, ends in bounds.items()
                 for number, (begin, end) in ends.items()
                 if end > begin
             ]
-            ids = cluster.identity(list(found))
-            cursor = {name: {_ID: ids[name], **{str(number): end for number, (_, end) in ends.items()}} for name, ends in found.items()}
-            size = CopySize(total=sum(one.size or 0 for one in parts), unit="offsets")
-            fields = dict.fromkeys(found, self.adaptor.id)
+            ids = cluster.identity(list(bounds))
+            cursor = {name: {_ID: ids[name], **{str(number): end for number, (_, end) in ends.items()}} for name, ends in bounds.items()}
+            size = CopySize(total=sum(part.size or 0 for part in parts), unit="offsets")
+            fields = dict.fromkeys(bounds, self.adaptor.id)
             return CopyPlan(identity=ids, slices=tuple(parts), ids=fields, cursor=cursor, size=size, repeats=True)
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
@@ -203,10 +203,10 @@ def _copied(at: Cursor) -> Cursor:
 
 def message_of(got: Any, ids: tuple[str, ...], decimals: Decimals = "decimal") -> tuple[Message, str]:
     """The message of a record, and its error, which may be empty. A value that is no JSON object is kept as text."""
-    found = dict(headers_of(got))
-    headers = {name: value for name, value in found.items() if value is not None}
+    all_headers = dict(headers_of(got))
+    headers = {name: value for name, value in all_headers.items() if value is not None}
     op, value = op_said(headers.get("op")), got.value()
-    wrong = "The name of a header is not UTF-8, so that none of its headers can be read." if UNREADABLE in found else ""
+    wrong = "The name of a header is not UTF-8, so that none of its headers can be read." if UNREADABLE in all_headers else ""
     if value is None:
         op, data = Op.DELETE, identified(got.key(), headers.get("data"), ids)
         wrong = wrong or ("" if data else "It has neither a value nor a key.")

@@ -59,16 +59,16 @@ class MongoDB(CanCopy, CanTail, CanWrite, frozen=True, kw_only=True):
     batch: Annotated[int, Means("Documents or changes read at once.", 1, 100_000)] = 1000
 
     def checked(self) -> Self:
-        hint, given = 'Give {"orders": {"open": true}}.', self.collection_filters
-        if isinstance(given, str):
+        hint, filters = 'Give {"orders": {"open": true}}.', self.collection_filters
+        if isinstance(filters, str):
             try:
-                given = values.decode(given.encode())
+                filters = values.decode(filters.encode())
             except BadInput as error:
                 raise BadConfig(f"collection_filters is no JSON object: {error.message}", hint=hint) from error
-        for name, query in (given or {}).items():
+        for name, query in (filters or {}).items():
             if not isinstance(query, dict):
                 raise BadConfig(f"The filter of {name} is no query.", hint=hint)
-        return msgspec.structs.replace(self, collection_filters=given)
+        return msgspec.structs.replace(self, collection_filters=filters)
 
     def connect(self) -> MongoConnection:
         # pymongo is an extra: modules that import it are imported here, not at the top.

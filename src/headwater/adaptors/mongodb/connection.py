@@ -60,9 +60,9 @@ class MongoConnection(Closing):
             self._client: MongoClient[Document] = MongoClient(uri, appname="headwater", **options)
         except (ConfigurationError, ValueError, OSError) as error:
             raise BadConfig(f"{address} cannot be used: {error}.", hint="Correct its options.") from None
-        asked = ReadPreference.PRIMARY if primary else None
-        self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC, read_preference=asked)
-        self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC, read_preference=asked)["oplog.rs"]
+        preference = ReadPreference.PRIMARY if primary else None
+        self.database: Database[Document] = self._client.get_database(parts["database"], codec_options=CODEC, read_preference=preference)
+        self.oplog: Collection[Document] = self._client.get_database("local", codec_options=CODEC, read_preference=preference)["oplog.rs"]
 
     def close(self) -> None:
         self._client.close()
@@ -83,8 +83,8 @@ class MongoConnection(Closing):
     def collections(self, chosen: Namespaces) -> dict[str, str | None]:
         """The chosen collections with their UUIDs, without views and system collections. Errors: `NotFound`."""
         with self.asking():
-            found = [one for one in self.database.list_collections() if one.get("type", "collection") == "collection"]
-        names = {one["name"]: _identity(one) for one in found if not is_kept_out(one["name"]) and one["name"] in chosen}
+            entries = [entry for entry in self.database.list_collections() if entry.get("type", "collection") == "collection"]
+        names = {entry["name"]: _identity(entry) for entry in entries if not is_kept_out(entry["name"]) and entry["name"] in chosen}
         if not names:
             raise NotFound(f"{self.where} has no collection that {chosen} matches.", hint="See what there is with listCollections.")
         return dict(sorted(names.items()))
@@ -125,8 +125,8 @@ def is_kept_out(collection: str) -> bool:
     return collection.startswith("system.") or collection == NAME
 
 
-def _identity(found: Mapping[str, Any]) -> str | None:
-    value = found.get("info", {}).get("uuid")
+def _identity(entry: Mapping[str, Any]) -> str | None:
+    value = entry.get("info", {}).get("uuid")
     return None if value is None else value.hex() if isinstance(value, bytes) else str(value)
 
 

@@ -45,14 +45,14 @@ class Oplog:
         self._dropped: dict[str, Timestamp] = {}
         self._at_once, self._weight = FIRST, 0  # documents looked up together, and the bytes of the last ones
         with connection.asking():
-            there = list(connection.oplog.database.list_collections(filter={"name": connection.oplog.name}))
-        if not there:
+            collections = list(connection.oplog.database.list_collections(filter={"name": connection.oplog.name}))
+        if not collections:
             raise Unsupported(
                 f"MongoDB at {connection.where} keeps no oplog to follow.", hint="Make it a replica set (of one), or say tail=False."
             )
         # A capped collection keeps the order of its entries, and the server seeks a timestamp in it; any other must be sorted.
         # Servers before 4.4 seek only where they are told to: else each query reads the oplog from its beginning. Later ones ignore it.
-        self._seeks = bool(there[0].get("options", {}).get("capped"))
+        self._seeks = bool(collections[0].get("options", {}).get("capped"))
         self._order = "$natural" if self._seeks else "ts"
 
     def newest(self) -> dict[str, int]:
@@ -140,16 +140,16 @@ class Oplog:
 
     def _entries(self, position: Timestamp, batch: int) -> tuple[list[dict[str, Any]], bool]:
         """The entry at a position and those behind it, as many as fit into a piece; and whether there are more."""
-        found: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = []
         weight = 0
         query = self._connection.oplog.find({"ts": {"$gte": position}}, oplog_replay=self._seeks).sort(self._order, 1).limit(batch + 1)
         with self._connection.asking(), query:
             for entry in query:
-                found.append(entry)
+                entries.append(entry)
                 weight += len(encode(entry))
-                if len(found) > batch or (weight > PIECE and len(found) > 1):  # a server that seeks may know no limit
-                    return found, True
-        return found, False
+                if len(entries) > batch or (weight > PIECE and len(entries) > 1):  # a server that seeks may know no limit
+                    return entries, True
+        return entries, False
 
     def _changes(self, entry: dict[str, Any]) -> Iterator[OplogChange]:
         """The changes of an entry that are about this database, numbered: a transaction is one entry, or several in a chain."""
@@ -167,8 +167,8 @@ class Oplog:
                 yield from self._operations({**before, "o": {"applyOps": before["o"].get("applyOps", ())}})
         elif op == "c" and "applyOps" in value:
             for inner in () if value.get("prepare") else value["applyOps"]:
-                for one in self._operations(inner):
-                    yield {**one, "inner": True}
+                for operation in self._operations(inner):
+                    yield {**operation, "inner": True}
         else:
             yield entry
 
@@ -236,20 +236,21 @@ class Oplog:
 
     def _look_up_all(self, changes: Sequence[OplogChange], filters: Mapping[str, Any]) -> None:
         for collection in {change.collection for change in changes}:
-            wanted = [one for one in changes if one.collection == collection and one.wanted(filters)]
+            wanted = [change for change in changes if change.collection == collection and change.wanted(filters)]
             self._look_up(wanted, collection, filters.get(collection))
 
     def _look_up(self, changes: Sequence[OplogChange], collection: str, chosen: Any) -> None:
         """Read the documents that were changed, whole and as they are now."""
         if not changes:
             return
-        query: dict[str, Any] = {"_id": {"$in": list({_key(one.id): one.id for one in changes}.values())}}
+        query: dict[str, Any] = {"_id": {"$in": list({_key(change.id): change.id for change in changes}.values())}}
         with self._connection.asking():
-            found = {
-                _key(one["_id"]): one for one in self._connection.database[collection].find({"$and": [chosen, query]} if chosen else query)
+            documents = {
+                _key(document["_id"]): document
+                for document in self._connection.database[collection].find({"$and": [chosen, query]} if chosen else query)
             }
         for change in changes:
-            change.document = found.get(_key(change.id))
+            change.document = documents.get(_key(change.id))
 
 
 @dataclass(slots=True)

@@ -29,8 +29,8 @@ class MongoOwnerNote(OwnerNote):
 
     def read(self) -> tuple[str, Any]:
         with self._connection.asking():
-            found = self._notes.find_one({"_id": self.key})
-        text = str(found.get(_CLAIM, "")) if found is not None else None
+            note = self._notes.find_one({"_id": self.key})
+        text = str(note.get(_CLAIM, "")) if note is not None else None
         return text or "", text
 
     def replace(self, text: str, version: Any) -> bool:

@@ -86,8 +86,8 @@ class MongoSink(SinkAdaptor[MongoDB]):
         if message.id is None and not has_id(message):
             identity = made_id(pipeline, message)
             return [identity], {"_id": identity} | message.data
-        found = message.id  # null, too, is the id of one document; and the order of an id's fields tells documents apart
-        return [[values.store({"_id": found}).decode()] if isinstance(found, dict | list) else found], message.data
+        message_id = message.id  # null, too, is the id of one document; and the order of an id's fields tells documents apart
+        return [[values.store({"_id": message_id}).decode()] if isinstance(message_id, dict | list) else message_id], message.data
 
     def overlaps(self, reads: Sequence[Location]) -> list[Location]:
         with self.adaptor.connect() as connection:
@@ -152,7 +152,10 @@ class MongoWriter(ConvertingWriter[MongoAction]):
             with blaming_no_message(Denied), self._connection.asking(left):
                 try:
                     target.bulk_write(
-                        [DeleteOne(one.match) if one.document is None else ReplaceOne(one.match, one.document, True) for one in actions],
+                        [
+                            DeleteOne(action.match) if action.document is None else ReplaceOne(action.match, action.document, True)
+                            for action in actions
+                        ],
                         ordered=True,
                     )
                     return None
@@ -167,13 +170,13 @@ class MongoWriter(ConvertingWriter[MongoAction]):
             raise self.late() from error
 
     def _one_by_one(self, target: Any, actions: list[MongoAction]) -> MongoRefusal | None:
-        for number, one in enumerate(actions):
+        for number, action in enumerate(actions):
             self.fence()
             try:
-                if one.document is None:
-                    target.delete_one(one.match)
+                if action.document is None:
+                    target.delete_one(action.match)
                 else:
-                    target.replace_one(one.match, one.document, upsert=True)
+                    target.replace_one(action.match, action.document, upsert=True)
             except WriteError as error:
                 return self._refused({"writeErrors": [{**(error.details or {}), "index": number}]})
         return None
@@ -181,27 +184,27 @@ class MongoWriter(ConvertingWriter[MongoAction]):
     def _refused(self, details: dict[str, Any]) -> MongoRefusal:
         """The refused write of a response. Errors: `DiskFull`, `Unreachable` where the server is to blame."""
         where = self._where
-        lost = "; ".join(str(one.get("errmsg")) for one in details.get("writeConcernErrors", ()))
+        lost = "; ".join(str(concern.get("errmsg")) for concern in details.get("writeConcernErrors", ()))
         if lost:  # the writes may be rolled back, so nothing counts as taken
             raise Unreachable(f"{where} could not make the batch durable: {lost}.", hint="See whether all members run.")
-        for one in sorted(details.get("writeErrors", ()), key=lambda one: int(one["index"])):
-            code, text = int(one.get("code") or 0), str(one.get("errmsg", "no reason was given")).rstrip(".")
+        for refusal in sorted(details.get("writeErrors", ()), key=lambda entry: int(entry["index"])):
+            code, text = int(refusal.get("code") or 0), str(refusal.get("errmsg", "no reason was given")).rstrip(".")
             if code in FULL:
                 raise DiskFull(f"{where} has no space left: {text}.", hint="Make space there.")
             if code in PASSING:
                 raise Unreachable(f"{where} cannot write now: {text}.", hint="See its log.")
-            return MongoRefusal(int(one["index"]), code, text)
+            return MongoRefusal(int(refusal["index"]), code, text)
         raise Unreachable(f"{where} did not say which write it has refused.", hint="See its log.")
 
     def convert(self, message: Message) -> MongoAction:
         named = has_id(message)
-        found = identity_of(message, "MongoDB", needed=() if named else (Op.UPDATE, Op.DELETE))
-        if found is None and not named:
-            found = made_id(self._part.pipeline, message)
+        message_id = identity_of(message, "MongoDB", needed=() if named else (Op.UPDATE, Op.DELETE))
+        if message_id is None and not named:
+            message_id = made_id(self._part.pipeline, message)
         identity = from_json(
-            dict(zip(message.id_fields, found, strict=True)) if len(message.id_fields) > 1 and found is not None else found
+            dict(zip(message.id_fields, message_id, strict=True)) if len(message.id_fields) > 1 and message_id is not None else message_id
         )
-        if message.id_fields != ("_id",) and message.data.get("_id", found) != found:
+        if message.id_fields != ("_id",) and message.data.get("_id", message_id) != message_id:
             raise BadInput(
                 f"The document has an _id besides its id ({', '.join(message.id_fields)}).", hint="Leave one of them out, or rename it."
             )

@@ -66,8 +66,8 @@ class MongoSource(SourceAdaptor[MongoDB]):
         """Collections that are made later are followed, too."""
         with self.adaptor.connect() as connection:
             systems, names = connection.identities(), connection.collections(chosen)
-        found = [Location(system, name) for system in systems for name in names]
-        return [*found, *(Location(system, chosen=chosen) for system in systems if self.adaptor.tail)]
+        locations = [Location(system, name) for system in systems for name in names]
+        return [*locations, *(Location(system, chosen=chosen) for system in systems if self.adaptor.tail)]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         from headwater.adaptors.mongodb.oplog import Oplog
@@ -79,9 +79,9 @@ class MongoSource(SourceAdaptor[MongoDB]):
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         """Whether no collection of the plan was dropped or created anew. New collections do not matter: they are not in the plan."""
         with self.adaptor.connect() as connection:
-            there, known = connection.collections(Namespaces()), plan.identity["collections"]
+            current, planned = connection.collections(Namespaces()), plan.identity["collections"]
             return plan.identity["database"] == connection.database.name and all(
-                name in there and there[name] == one for name, one in known.items()
+                name in current and current[name] == uuid for name, uuid in planned.items()
             )
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
@@ -119,19 +119,19 @@ def _planned(
 
 def _cut(collection: Collection[Any], slices: int) -> list[dict[str, Any]]:
     """The slices of one collection: about as many as asked for where its ids are of one type, else one for each type."""
-    ends = [one["_id"] for way in (1, -1) for one in collection.find({}, {"_id": 1}).sort("_id", way).limit(1)]
+    ends = [document["_id"] for way in (1, -1) for document in collection.find({}, {"_id": 1}).sort("_id", way).limit(1)]
     if len(ends) != 2:
         return [{}]
     if kind_of(ends[0]) != kind_of(ends[1]):
-        there = [kind for kind in KINDS if collection.find_one({"_id": {"$type": list(kind)}}, {"_id": 1})]
+        kinds = [kind for kind in KINDS if collection.find_one({"_id": {"$type": list(kind)}}, {"_id": 1})]
         rest = {"not": [name for kind in KINDS for name in kind]}  # ids of deprecated types
-        return [{"types": list(kind)} for kind in there] + ([rest] if collection.find_one(range_of(rest, None), {"_id": 1}) else [])
+        return [{"types": list(kind)} for kind in kinds] + ([rest] if collection.find_one(range_of(rest, None), {"_id": 1}) else [])
     count = collection.estimated_document_count()
     slices = min(slices, count)
     bounds: list[Any] = []
     for number in range(1, slices):
-        found = list(collection.find({}, {"_id": 1}).sort("_id", 1).skip(count * number // slices).limit(1))
-        bounds += [place for one in found if _usable(one["_id"]) and (place := _place(one["_id"])) not in bounds]
+        documents = list(collection.find({}, {"_id": 1}).sort("_id", 1).skip(count * number // slices).limit(1))
+        bounds += [place for document in documents if _usable(document["_id"]) and (place := _place(document["_id"])) not in bounds]
     if not bounds:
         return [{}]
     inner = [{"from": low, "before": high} for low, high in pairwise(bounds)]
@@ -161,12 +161,12 @@ def _read(connection: MongoConnection, part: Slice, position: Any, *, chosen: An
     gathered = PieceBuffer(PIECE)
     with connection.asking():
         for document in connection.database[part.namespace].find(query).sort("_id", 1).batch_size(batch):
-            here = _place(document["_id"])
-            text, wrong = _text(document, here)
+            place = _place(document["_id"])
+            text, wrong = _text(document, place)
             if gathered.exceeded_by(len(text)) or len(gathered) >= batch:
                 yield gathered.piece(position)
             gathered.add(text, wrong)
-            position = {"after": here}  # in an object, because null is an id as well
+            position = {"after": place}  # in an object, because null is an id as well
     if gathered:
         yield gathered.piece(position)
 

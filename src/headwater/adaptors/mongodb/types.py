@@ -55,14 +55,14 @@ def from_json(value: Any) -> Any:
     if kind is Long:
         return Int64(value)
     if isinstance(value, list | tuple):
-        return [from_json(one) for one in value]
+        return [from_json(item) for item in value]
     if isinstance(value, dict):
         if is_type(value):
             try:
                 return _typed(value)
             except (KeyError, TypeError, ValueError, BSONError, binascii.Error):
                 pass  # it only looks like a type: a document with such names
-        return {name: from_json(one) for name, one in value.items()}
+        return {name: from_json(item) for name, item in value.items()}
     if isinstance(value, Decimal):
         return _decimal(value)
     if isinstance(value, datetime | date | bytes | bytearray | UUID):  # a transform may return these
@@ -72,16 +72,16 @@ def from_json(value: Any) -> Any:
 
 def as_read(data: dict[str, Any]) -> dict[str, Any]:
     """A document as MongoDB returns it: dates to the millisecond, numbers in the type that they were written in."""
-    found: dict[str, Any] = to_json(decode(encode({name: from_json(value) for name, value in data.items()}), CODEC))
-    return found
+    document: dict[str, Any] = to_json(decode(encode({name: from_json(value) for name, value in data.items()}), CODEC))
+    return document
 
 
 def row(document: dict[str, Any]) -> dict[str, Any]:
     """A document without an `_id` that repeats its other fields, as a row of a table has it."""
     identity = document.get("_id")
-    others = {name: value for name, value in document.items() if name != "_id"}
-    parts = isinstance(identity, dict) and identity and all(name in others and others[name] == one for name, one in identity.items())
-    return others if parts or identity in others.values() else document
+    fields = {name: value for name, value in document.items() if name != "_id"}
+    parts = isinstance(identity, dict) and identity and all(name in fields and fields[name] == value for name, value in identity.items())
+    return fields if parts or identity in fields.values() else document
 
 
 def is_type(value: Mapping[str, Any]) -> bool:
@@ -92,7 +92,7 @@ def is_type(value: Mapping[str, Any]) -> bool:
 
 
 def _object(value: Mapping[str, Any]) -> dict[str, Any]:
-    out = {name: to_json(one) for name, one in value.items()}
+    out = {name: to_json(item) for name, item in value.items()}
     if out and is_type(out):
         raise BadInput(
             f"The document has an object with the one field {next(iter(out))}, which extended JSON takes for a type.",
@@ -102,8 +102,8 @@ def _object(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Decimal128) -> Any:
-    found = value.to_decimal()
-    return found if found.is_finite() else {"$numberDecimal": str(value)}
+    number = value.to_decimal()
+    return number if number.is_finite() else {"$numberDecimal": str(value)}
 
 
 def _binary(value: bytes) -> Any:
@@ -126,13 +126,13 @@ def _code(value: Code) -> Any:
 
 
 def _pointer(value: DBRef) -> Any:
-    return {name: to_json(one) for name, one in value.as_doc().items()}
+    return {name: to_json(item) for name, item in value.as_doc().items()}
 
 
 _WRITERS: dict[type, Callable[[Any], Any]] = {
     Int64: lambda value: long(int(value)),
     dict: _object,
-    list: lambda value: [to_json(one) for one in value],
+    list: lambda value: [to_json(item) for item in value],
     ObjectId: lambda value: {"$oid": str(value)},
     datetime: _date,
     DatetimeMS: lambda value: {"$date": {"$numberLong": str(int(value))}},

@@ -67,11 +67,11 @@ class BinlogStream:
         """Opens the two connections of mysql-replication. It would reopen a lost one for ever: whether to wait is the run's decision."""
         opened = count(1)
 
-        def connect(**given: Any) -> Any:
+        def connect(**options: Any) -> Any:
             if next(opened) > 2:
                 raise self._ended()
             try:
-                return MySQLConnection(**given)
+                return MySQLConnection(**options)
             except pymysql.MySQLError as error:
                 raise MySQLSession.explained(error, self._where) from None
 

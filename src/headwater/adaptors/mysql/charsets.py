@@ -40,8 +40,8 @@ def as_bytes(columns: Iterable[Any]) -> None:
 
 def charset_of(column: Any) -> str | None:
     """The character set of a column whose text is kept as bytes; None for other columns."""
-    found: str | None = getattr(column, "kept_as_bytes", None)
-    return found
+    charset: str | None = getattr(column, "kept_as_bytes", None)
+    return charset
 
 
 def mangled(names: Iterable[str], charset: str | None) -> list[str] | None:

@@ -80,10 +80,10 @@ class MySQLConnection(pymysql.connections.Connection):  # type: ignore[misc]
     every connection, which takes ten times as long as connecting.
     """
 
-    def _create_ssl_ctx(self, given: Any) -> SSLContext:
-        if given:
-            made: SSLContext = super()._create_ssl_ctx(given)
-            return made
+    def _create_ssl_ctx(self, options: Any) -> SSLContext:
+        if options:
+            context: SSLContext = super()._create_ssl_ctx(options)
+            return context
         bare = SSLContext(PROTOCOL_TLS_CLIENT)
         bare.check_hostname = False
         bare.verify_mode = CERT_NONE
@@ -106,7 +106,7 @@ def parsed(uri: str) -> MySQLAddress:
 
 def settings(where: MySQLAddress, **more: Any) -> dict[str, Any]:
     """The parameters of a connection of PyMySQL."""
-    found: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "host": where.host,
         "port": where.port,
         "user": where.user,
@@ -115,10 +115,10 @@ def settings(where: MySQLAddress, **more: Any) -> dict[str, Any]:
         "connect_timeout": 10,
     }
     if where.database:
-        found["database"] = where.database
+        parameters["database"] = where.database
     if where.ca:
-        found["ssl"] = {"ca": where.ca}
-    return found | more
+        parameters["ssl"] = {"ca": where.ca}
+    return parameters | more
 
 
 class MySQLSession(Session):
@@ -143,14 +143,14 @@ class MySQLSession(Session):
         except (OSError, ValueError) as error:
             raise Unreachable(f"MySQL at {where} cannot be reached: {error}.", hint=_REACH) from None
 
-    def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
+    def ask(self, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         with self.link.cursor() as cursor:
-            cursor.execute(statement, given)
+            cursor.execute(statement, parameters)
             return list(cursor.fetchall())
 
-    def do(self, statement: str | bytes, given: Any = None) -> int:
+    def do(self, statement: str | bytes, parameters: Any = None) -> int:
         with self.link.cursor() as cursor:
-            return int(cursor.execute(statement, given))
+            return int(cursor.execute(statement, parameters))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -187,8 +187,8 @@ class MySQLSession(Session):
 
     def variable(self, name: str) -> str | None:
         """A variable of the server; None where it has none of this name."""
-        found = self.ask("SHOW GLOBAL VARIABLES LIKE %s", (name,))
-        return str(found[0][1]) if found else None
+        rows = self.ask("SHOW GLOBAL VARIABLES LIKE %s", (name,))
+        return str(rows[0][1]) if rows else None
 
     @staticmethod
     def about_data(error: BaseException) -> bool:
@@ -197,29 +197,29 @@ class MySQLSession(Session):
     @staticmethod
     def about_tables(error: BaseException) -> bool:
         code = code_of(error)
-        return code in _TABLES or (code in (1005, 1025) and any(f"errno: {one} " in str(error.args[-1]) for one in _UNMADE))
+        return code in _TABLES or (code in (1005, 1025) and any(f"errno: {number} " in str(error.args[-1]) for number in _UNMADE))
 
     @staticmethod
     def explained(error: Any, where: object) -> HeadwaterError:
         code = code_of(error)
-        said = (str(error.args[1]) if len(error.args) > 1 else str(error)) or type(error).__name__
+        reason = (str(error.args[1]) if len(error.args) > 1 else str(error)) or type(error).__name__
         if code in _MEANINGS:
             kind, hint = _MEANINGS[code]
-            return kind(f"MySQL at {where}: {said}.", hint=hint)
-        if any(word in said for word in _NO_TLS):
-            return _untrusted(where, said)
+            return kind(f"MySQL at {where}: {reason}.", hint=hint)
+        if any(word in reason for word in _NO_TLS):
+            return _untrusted(where, reason)
         if 2000 <= code < 2100 or isinstance(error, OSError | pymysql.err.OperationalError | pymysql.err.InterfaceError):
-            return Unreachable(f"MySQL at {where} does not answer: {said}.", hint=_REACH)
-        return Unavailable(f"MySQL at {where} cannot do it: {said}.", hint="See the server's log.")
+            return Unreachable(f"MySQL at {where} does not answer: {reason}.", hint=_REACH)
+        return Unavailable(f"MySQL at {where} cannot do it: {reason}.", hint="See the server's log.")
 
 
 def code_of(error: BaseException) -> int:
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
 
 
-def _untrusted(where: object, said: str) -> BadConfig:
+def _untrusted(where: object, reason: str) -> BadConfig:
     return BadConfig(
-        f"MySQL at {where} cannot be trusted as the URI demands: {said}.",
+        f"MySQL at {where} cannot be trusted as the URI demands: {reason}.",
         hint="Give the authority that signed its certificate (ssl_ca=...) and the host that it names, or leave ssl_ca out.",
     )
 

@@ -23,9 +23,11 @@ class FollowedTable:
         character set."""
         self._namespace, self._odd = namespace, odd
         names = [column.name for column in columns]
-        known = {column.name: column for column in now.columns} if now is not None else {}
-        self._members = {column.name: column.members for column in known.values() if column.members}
-        self._convert = {one.name: converter(known[one.name]) if one.name in known else _by_the_log(one) for one in columns}
+        by_name = {column.name: column for column in now.columns} if now is not None else {}
+        self._members = {column.name: column.members for column in by_name.values() if column.members}
+        self._convert = {
+            column.name: converter(by_name[column.name]) if column.name in by_name else _by_the_log(column) for column in columns
+        }
         self._sets: dict[str, list[str]] = {}  # by column, the members of a set in their order
         self._ids = now.key if now is not None and set(now.key) <= set(names) else ()
 
@@ -37,16 +39,16 @@ class FollowedTable:
             elif column.set_values:
                 column.set_values = self._sets[column.name] = self._named(column, column.set_values)
 
-    def _named(self, column: Any, told: Sequence[str]) -> list[str]:
+    def _named(self, column: Any, logged: Sequence[str]) -> list[str]:
         """The members as they were when the row was logged. The table's own names are right where they are still the same.
 
         Errors: `OffsetGone` where they are not, and the log's cannot be read.
         """
         members, charset = self._members.get(column.name, ()), column.character_set_name
-        if told == list(members) or told == mangled(members, charset):
+        if logged == list(members) or logged == mangled(members, charset):
             return list(members)
-        if readable(told, charset):
-            return list(told)
+        if readable(logged, charset):
+            return list(logged)
         raise OffsetGone(
             f"The members of {column.name} of {self._namespace} are others by now, and the log's, in {charset}, cannot be read.",
             hint="Begin the copy anew.",
@@ -66,27 +68,27 @@ class FollowedTable:
             return [message(Op.DELETE, before), message(Op.INSERT, data)]
         return [message(Op.UPDATE, data)]
 
-    def _document(self, row: dict[str, Any], which: str = "", *, only: Sequence[str] = ()) -> dict[str, Any]:
+    def _document(self, row: dict[str, Any], prefix: str = "", *, only: Sequence[str] = ()) -> dict[str, Any]:
         """The row before or after the change, with all columns or only some. Errors: `OffsetGone` where the log lacks a column."""
-        told = row[f"{which}values"]
-        made = {name: self._made(name, value) for name, value in told.items() if not only or name in only}
-        for name, why in row.get(f"{which}none_sources", {}).items():
-            if name not in made:
+        cells = row[f"{prefix}values"]
+        document = {name: self._made(name, value) for name, value in cells.items() if not only or name in only}
+        for name, why in row.get(f"{prefix}none_sources", {}).items():
+            if name not in document:
                 continue
             if why == "empty set":  # mysql-replication returns null for it
-                made[name] = ""
+                document[name] = ""
             elif why == "cols bitmap":
                 raise OffsetGone(
                     f"A session has logged only some columns of a row of {self._namespace}, so the others are missing.",
                     hint="Let every session log whole rows (binlog_row_image), then begin the copy anew.",
                 )
-        return made
+        return document
 
     def _made(self, name: str, value: Any) -> Any:
         if value is None:
             return None
         if isinstance(value, set):
-            return ",".join(one for one in self._sets[name] if one in value)
+            return ",".join(member for member in self._sets[name] if member in value)
         return self._convert[name](self._odd[name](value) if name in self._odd else value)
 
 

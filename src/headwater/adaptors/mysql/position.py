@@ -34,9 +34,9 @@ def visible_position(session: MySQLSession, where: MySQLAddress) -> tuple[str, i
     """
     _end(session)  # needs the right that reading the log needs: it is told here, before a copy that would be of no use
     ends = time.monotonic() + (SETTLES if "mariadb" in session.version().lower() else 0)
-    while (found := _of_snapshot(session)) is not None and time.monotonic() < ends:
-        if _is_settled(where, *found):
-            return found
+    while (position := _of_snapshot(session)) is not None and time.monotonic() < ends:
+        if _is_settled(where, *position):
+            return position
         threading.Event().wait(_WAIT)
     return _under_lock(session)
 
@@ -46,11 +46,11 @@ def _of_snapshot(session: MySQLSession) -> tuple[str, int] | None:
     session.do("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     session.do("START TRANSACTION WITH CONSISTENT SNAPSHOT")
     try:
-        told = {str(name).lower(): value for name, value in session.ask(_SNAPSHOT)}
+        status = {str(name).lower(): value for name, value in session.ask(_SNAPSHOT)}
     finally:
         session.do("ROLLBACK")
-    file = told.get("binlog_snapshot_file")
-    return (str(file), int(told["binlog_snapshot_position"])) if file else None
+    file = status.get("binlog_snapshot_file")
+    return (str(file), int(status["binlog_snapshot_position"])) if file else None
 
 
 def _is_settled(where: MySQLAddress, file: str, pos: int) -> bool:
@@ -106,11 +106,11 @@ def _end(session: MySQLSession) -> tuple[str, int]:
     """The end of the binary log."""
     for question in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
         try:
-            found = session.ask(question)
+            rows = session.ask(question)
         except pymysql.err.ProgrammingError as error:
             if code_of(error) != 1064:  # each server knows one of the two statements
                 raise
             continue
-        if found:
-            return found[0][0], int(found[0][1])
+        if rows:
+            return rows[0][0], int(rows[0][1])
     raise BadConfig("The server keeps no binary log.", hint="Start it with log_bin.")

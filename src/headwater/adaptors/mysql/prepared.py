@@ -48,8 +48,8 @@ def statement_of(event: Any) -> str:
 
 def xa_statement(text: str) -> XaStatement | None:
     """The statement, where it is about a prepared transaction."""
-    found = _STATEMENT.match(text)
-    return XaStatement(found[1].lower().replace("begin", "start"), re.sub(r"\s", "", found[2]).lower()) if found is not None else None
+    match = _STATEMENT.match(text)
+    return XaStatement(match[1].lower().replace("begin", "start"), re.sub(r"\s", "", match[2]).lower()) if match is not None else None
 
 
 def within(text: str) -> bool:
@@ -84,13 +84,13 @@ def open_at(session: MySQLSession, where: MySQLAddress, place: Place) -> dict[st
     while left and time.monotonic() < ends:
         threading.Event().wait(_WAIT)
         left &= _recoverable(session)
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     committed: set[str] = set()
     for xid in left:
-        known, at = _last_of(session, where, xid, place)
+        logged, at = _last_of(session, where, xid, place)
         if at is not None:
-            found[xid] = at
-        elif known:
+            places[xid] = at
+        elif logged:
             committed.add(xid)
     ends = time.monotonic() + PATIENCE
     while committed & _recoverable(session):
@@ -100,20 +100,20 @@ def open_at(session: MySQLSession, where: MySQLAddress, place: Place) -> dict[st
                 hint="See SHOW PROCESSLIST there; start again when it has ended.",
             )
         threading.Event().wait(_WAIT)
-    return found
+    return places
 
 
 def prepared_at(where: MySQLAddress, xid: str, before: Place) -> Place:
     """Where a transaction was prepared that is committed at `before`. Errors: `OffsetGone` where the log no longer has it."""
     with MySQLSession(where) as session:
-        _, found = _last_of(session, where, xid, before)
-    if found is None:
+        _, place = _last_of(session, where, xid, before)
+    if place is None:
         raise OffsetGone(
             f"The binary log at {where} no longer has the changes of the prepared transaction {xid}, which is committed at "
             f"{before[0]}:{before[1]}.",
             hint="Begin the copy anew; and let the server keep its binary log for longer.",
         )
-    return found
+    return place
 
 
 def _recoverable(session: MySQLSession) -> set[str]:
@@ -127,11 +127,11 @@ def _recoverable(session: MySQLSession) -> set[str]:
         if code_of(error) not in _HIDDEN:
             raise
         return set()
-    found: set[str] = set()
+    xids: set[str] = set()
     for number, length, _, data in rows:
         data = data.encode("latin-1", "replace") if isinstance(data, str) else bytes(data)
-        found.add(_xid(data[:length], data[length:], number))
-    return found
+        xids.add(_xid(data[:length], data[length:], number))
+    return xids
 
 
 def _last_of(session: MySQLSession, where: MySQLAddress, xid: str, before: Place) -> tuple[bool, Place | None]:

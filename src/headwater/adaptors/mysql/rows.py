@@ -29,14 +29,14 @@ class MySQLShape(RowShape[MysqlTable]):
         self._names: dict[frozenset[str], tuple[str, ...]] = {}
 
     def limits(self) -> Mapping[str, Keeps]:
-        return {one.name: keeps for one in self.table.columns if (keeps := _limit(one)) is not None}
+        return {column.name: keeps for column in self.table.columns if (keeps := _limit(column)) is not None}
 
     def names(self, absent: frozenset[str]) -> tuple[str, ...]:
         """The columns that an INSERT names."""
-        found = self._names.get(absent)
-        if found is None:
-            found = self._names[absent] = tuple(name for name in self._writable if name not in absent)
-        return found
+        names = self._names.get(absent)
+        if names is None:
+            names = self._names[absent] = tuple(name for name in self._writable if name not in absent)
+        return names
 
     def json(self, value: Any) -> Any:
         return None if value is None else values.encode(value).decode()
@@ -45,8 +45,8 @@ class MySQLShape(RowShape[MysqlTable]):
         match values.native(value):
             case datetime() as stamp:
                 return stamp.astimezone(UTC).replace(tzinfo=None) if stamp.tzinfo else stamp
-            case UUID() as one:
-                return str(one)
+            case UUID() as uuid:
+                return str(uuid)
             case float() | Decimal() as number:
                 if not (number.is_finite() if isinstance(number, Decimal) else isfinite(number)):
                     raise ValueError(f"{number}, which MySQL cannot hold")
@@ -54,7 +54,9 @@ class MySQLShape(RowShape[MysqlTable]):
                     raise ValueError(f"{number}, and its column holds whole numbers only")
                 # The server turns a literal with more digits into its largest number. It reads the same number from text.
                 return str(number) if isinstance(number, Decimal) and number.adjusted() >= DIGITS else number
-            case str() as text if kind in self.rounded and (said := values.number(text)) is not None and said != int(said):
+            case str() as text if (
+                kind in self.rounded and (text_number := values.number(text)) is not None and text_number != int(text_number)
+            ):
                 raise ValueError(f"{text}, and its column holds whole numbers only")
             case dict() | list() as nested:
                 return self.json(nested)

@@ -50,8 +50,8 @@ class MySQLSink(SqlSink[MySQL]):
         with self.session() as session:
             if session.one("SELECT @@read_only"):
                 raise ReadOnly(f"MySQL at {self._where} is read only.", hint="Connect to the primary.")
-            there = session.ask(sql.STATEMENTS.there)
-            for attempt in (*sql.ATTEMPTS, *(() if there else (sql.ATTEMPT_TO_CREATE,))):
+            existing = session.ask(sql.STATEMENTS.there)
+            for attempt in (*sql.ATTEMPTS, *(() if existing else (sql.ATTEMPT_TO_CREATE,))):
                 self._attempt(session, attempt)
             return [session.version(), f"what was taken is kept in {self._where.database}.{COMMITTED}: exactly once"]
 
@@ -109,26 +109,26 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         if not self._state.take(span):
             return None
         near = self._session.ask(sql.READ_NEAR, (*self._state.me, span.start, span.end))
-        return [one for row in near if (one := TakenRange(*row)) != span]
+        return [taken for row in near if (taken := TakenRange(*row)) != span]
 
     def send(self, batch: RowBatch[MySQLShape]) -> None:
-        one = batch.shape.table
+        target = batch.shape.table
         if batch.op == "truncate":
-            self._session.do(f"DELETE FROM {one.quoted}")  # TRUNCATE would commit what is not finished
+            self._session.do(f"DELETE FROM {target.quoted}")  # TRUNCATE would commit what is not finished
         elif batch.op == "delete":
             for at in range(0, len(batch.rows), DELETES):
                 page = batch.rows[at : at + DELETES]
-                self._session.do(sql.delete(one, batch.key, len(page)), [row[name] for row in page for name in batch.key])
-        elif batch.key and one.others:
+                self._session.do(sql.delete(target, batch.key, len(page)), [row[name] for row in page for name in batch.key])
+        elif batch.key and target.others:
             self._replace_each(batch)
         else:
             self._upsert(batch)
 
     def shape(self, schema: str, name: str) -> MySQLShape | None:
-        found = table(self._own, schema, name)
-        if found is not None and not found.transactional:
-            raise BadConfig(f"The table {found.namespace} has an engine without transactions.", hint="ALTER TABLE ... ENGINE = InnoDB.")
-        return MySQLShape(found) if found is not None else None
+        target = table(self._own, schema, name)
+        if target is not None and not target.transactional:
+            raise BadConfig(f"The table {target.namespace} has an engine without transactions.", hint="ALTER TABLE ... ENGINE = InnoDB.")
+        return MySQLShape(target) if target is not None else None
 
     def names_fit(self, *names: str) -> bool:
         return all(len(name) <= NAME for name in names)
@@ -167,8 +167,8 @@ class MySQLWriter(SqlWriter[MySQLShape]):
         insert = sql.insert(batch.shape.table, names) + f"({', '.join(['%s'] * len(names))})"
         with self._link.cursor() as cursor:
             for row in batch.rows:
-                given = [row.get(name) for name in replaced] + [row[name] for name in batch.key]
-                if not self._say(cursor.mogrify(update, given).encode(errors=BYTES)):
+                parameters = [row.get(name) for name in replaced] + [row[name] for name in batch.key]
+                if not self._say(cursor.mogrify(update, parameters).encode(errors=BYTES)):
                     self._say(cursor.mogrify(insert, [row.get(name) for name in names]).encode(errors=BYTES))
 
     def _say(self, statement: bytes) -> int:

@@ -88,13 +88,15 @@ class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The slice's rows behind `position`: the last key read, or the count of rows where there is no key to go on from."""
         with self.session(read_timeout=600) as session:
-            one = self.planned(session, part)
+            source_table = self.planned(session, part)
             session.do("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # under another one the server ignores the snapshot
             session.do("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            if one.sliced:
-                yield from _pages(session.link, one, part.spec, position)
+            if source_table.sliced:
+                yield from _pages(session.link, source_table, part.spec, position)
             else:
-                yield from _sorted(session.link, one, position) if one.key else _stream(session.link, one, position)
+                yield from (
+                    _sorted(session.link, source_table, position) if source_table.key else _stream(session.link, source_table, position)
+                )
 
     def check_followed(self, plan: CopyPlan, chosen: Namespaces) -> None:
         with self.session() as session:
@@ -108,50 +110,50 @@ class MySQLSource(SqlSource[MySQL, MySQLSession, MysqlTable]):
         return [Slice(table.namespace, {"key": list(table.key), "from": low, "to": high}) for low, high in pairwise(bounds)]
 
 
-def _pages(link: Any, one: MysqlTable, spec: dict[str, Any], position: Any) -> Iterator[Piece]:
-    limit = max(1, min(PAGE_ROWS, PAGE // max(one.row_bytes, 1)))
+def _pages(link: Any, source_table: MysqlTable, spec: dict[str, Any], position: Any) -> Iterator[Piece]:
+    limit = max(1, min(PAGE_ROWS, PAGE // max(source_table.row_bytes, 1)))
     last = position["key"] if position is not None else None
     while True:
         tests: list[str] = []
         if last is not None:
-            tests.append(_behind(link, one, last, equal=False))
+            tests.append(_behind(link, source_table, last, equal=False))
         elif spec["from"] is not None:
-            tests.append(_behind(link, one, spec["from"], equal=True))
+            tests.append(_behind(link, source_table, spec["from"], equal=True))
         if spec["to"] is not None:
-            tests.append("NOT " + _behind(link, one, spec["to"], equal=True))
+            tests.append("NOT " + _behind(link, source_table, spec["to"], equal=True))
         count = 0
-        for rows in _read(link, _select(one, " AND ".join(tests)) + f" LIMIT {limit}"):
+        for rows in _read(link, _select(source_table, " AND ".join(tests)) + f" LIMIT {limit}"):
             count += len(rows)
-            last = _key(rows[-1], one)
-            yield Piece(position={"key": last}, values=[_text(row[0], one) for row in rows])
+            last = _key(rows[-1], source_table)
+            yield Piece(position={"key": last}, values=[_text(row[0], source_table) for row in rows])
         if count < limit:
             return
 
 
-def _sorted(link: Any, one: MysqlTable, position: Any) -> Iterator[Piece]:
+def _sorted(link: Any, source_table: MysqlTable, position: Any) -> Iterator[Piece]:
     """Rows in the order of a key whose index a literal cannot enter: the server sorts everything behind the last key."""
     # A copy that an older version has begun counted rows: it begins again, since rows may be deleted by now.
     last = (position or {}).get("key")
-    for rows in _read(link, _select(one, _behind(link, one, last, equal=False) if last is not None else "")):
-        yield Piece(position={"key": _key(rows[-1], one)}, values=[_text(row[0], one) for row in rows])
+    for rows in _read(link, _select(source_table, _behind(link, source_table, last, equal=False) if last is not None else "")):
+        yield Piece(position={"key": _key(rows[-1], source_table)}, values=[_text(row[0], source_table) for row in rows])
 
 
-def _stream(link: Any, one: MysqlTable, position: Any) -> Iterator[Piece]:
+def _stream(link: Any, source_table: MysqlTable, position: Any) -> Iterator[Piece]:
     """Rows of a table without a key, in the order of the server; those that were read before are skipped."""
     done = position["rows"] if position is not None else 0
-    seen = 0
-    for rows in _read(link, f"SELECT {document(one)} FROM {one.quoted} t"):
-        seen += len(rows)
-        fresh = rows[max(0, done - (seen - len(rows))) :]
+    count = 0
+    for rows in _read(link, f"SELECT {document(source_table)} FROM {source_table.quoted} t"):
+        count += len(rows)
+        fresh = rows[max(0, done - (count - len(rows))) :]
         if fresh:
-            yield Piece(position={"rows": seen}, values=[_text(row[0], one) for row in fresh])
+            yield Piece(position={"rows": count}, values=[_text(row[0], source_table) for row in fresh])
 
 
-def _select(one: MysqlTable, test: str) -> str:
+def _select(source_table: MysqlTable, test: str) -> str:
     """A SELECT of documents in the order of the key, each with the parts of its key that the document does not have."""
-    marks = "".join(f", {column.mark}" for column in one.places if column.mark)
-    order = ", ".join(column.place for column in one.places)
-    return f"SELECT {document(one)}{marks} FROM {one.quoted} t{f' WHERE {test}' if test else ''} ORDER BY {order}"
+    marks = "".join(f", {column.mark}" for column in source_table.places if column.mark)
+    order = ", ".join(column.place for column in source_table.places)
+    return f"SELECT {document(source_table)}{marks} FROM {source_table.quoted} t{f' WHERE {test}' if test else ''} ORDER BY {order}"
 
 
 def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
@@ -174,24 +176,24 @@ def _read(link: Any, question: str) -> Iterator[list[tuple[Any, ...]]]:
         abandon(link, cursor)
 
 
-def _cuts(session: MySQLSession, one: MysqlTable, slices: int) -> list[list[Any]]:
+def _cuts(session: MySQLSession, source_table: MysqlTable, slices: int) -> list[list[Any]]:
     """Keys that divide the table into about equal parts, found by walking its index."""
-    count = session.one(f"SELECT COUNT(*) FROM {one.quoted}") if one.rows < 1_000_000 else one.rows
-    found: list[list[Any]] = []
+    count = session.one(f"SELECT COUNT(*) FROM {source_table.quoted}") if source_table.rows < 1_000_000 else source_table.rows
+    keys: list[list[Any]] = []
     for number in range(1, slices):
-        page = session.ask(f"{_select(one, '')} LIMIT 1 OFFSET {count * number // slices}")
+        page = session.ask(f"{_select(source_table, '')} LIMIT 1 OFFSET {count * number // slices}")
         if not page:
             break
-        key = _key(page[0], one)
-        if key not in found:
-            found.append(key)
-    return found
+        key = _key(page[0], source_table)
+        if key not in keys:
+            keys.append(key)
+    return keys
 
 
-def _key(row: tuple[Any, ...], one: MysqlTable) -> list[Any]:
+def _key(row: tuple[Any, ...], source_table: MysqlTable) -> list[Any]:
     """The row's key: of each column the literal that was read with it, or the document's value."""
-    told, marks = values.decode(_text(row[0], one)), iter(row[1:])
-    return [_mark(next(marks)) if column.mark else values.tagged(told[column.name], every=True) for column in one.places]
+    fields, marks = values.decode(_text(row[0], source_table)), iter(row[1:])
+    return [_mark(next(marks)) if column.mark else values.tagged(fields[column.name], every=True) for column in source_table.places]
 
 
 def _mark(value: Any) -> Any:
@@ -199,9 +201,9 @@ def _mark(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _behind(link: Any, one: MysqlTable, key: Sequence[Any], *, equal: bool) -> str:
+def _behind(link: Any, source_table: MysqlTable, key: Sequence[Any], *, equal: bool) -> str:
     """A condition for keys behind one, column by column: the servers do not use an index to compare row values."""
-    columns = [column.place for column in one.places]
+    columns = [column.place for column in source_table.places]
     texts = [link.escape(literal(value)) for value in key]
     tests = []
     for at, column in enumerate(columns):
@@ -215,15 +217,17 @@ def _behind(link: Any, one: MysqlTable, key: Sequence[Any], *, equal: bool) -> s
 
 def literal(value: Any) -> Any:
     """A JSON value as PyMySQL takes it."""
-    found = values.native(value)
-    if isinstance(found, datetime):
-        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-    return str(found) if isinstance(found, UUID) else found
+    native = values.native(value)
+    if isinstance(native, datetime):
+        return native.astimezone(UTC).replace(tzinfo=None) if native.tzinfo else native
+    return str(native) if isinstance(native, UUID) else native
 
 
-def _text(value: Any, one: MysqlTable) -> bytes:
+def _text(value: Any, source_table: MysqlTable) -> bytes:
     if value is None:
-        raise TooLarge(f"A row of {one.namespace} is larger than the server's max_allowed_packet.", hint="Raise max_allowed_packet.")
+        raise TooLarge(
+            f"A row of {source_table.namespace} is larger than the server's max_allowed_packet.", hint="Raise max_allowed_packet."
+        )
     data = value.encode() if isinstance(value, str) else bytes(value)
     if b"\n" in data or b"\r" in data:  # JSON columns keep their line breaks; a line of JSON must not have any
         return values.store(values.decode(data))

@@ -74,30 +74,30 @@ def widen_columns(table: MysqlTable, columns: Mapping[str, ColumnType]) -> str:
 
 
 def insert(table: MysqlTable, names: Sequence[str]) -> str:
-    return f"INSERT INTO {safe(table.quoted)} ({', '.join(safe(quote(one)) for one in names)}) VALUES "
+    return f"INSERT INTO {safe(table.quoted)} ({', '.join(safe(quote(name)) for name in names)}) VALUES "
 
 
 def on_conflict(table: MysqlTable, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
     """The clause by which an INSERT replaces the row of its key. Correct only where the key is the only unique index."""
-    sets = [f"{safe(quote(one))} = VALUES({safe(quote(one))})" for one in replaced(table, names, key)]
-    sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
+    sets = [f"{safe(quote(name))} = VALUES({safe(quote(name))})" for name in replaced(table, names, key)]
+    sets += [f"{safe(quote(name))} = DEFAULT" for name in sorted(absent) if name not in key]
     same = safe(quote(key[0]))
     return " ON DUPLICATE KEY UPDATE " + (", ".join(sets) if sets else f"{same} = {same}")
 
 
 def replaced(table: MysqlTable, names: Sequence[str], key: Sequence[str]) -> list[str]:
     """The columns that a row of the same key gets anew: those of text in the key, too, since equal keys may differ in case or accents."""
-    return [one for one in names if one not in key or ((column := table.column(one)) is not None and column.kind == "text")]
+    return [name for name in names if name not in key or ((column := table.column(name)) is not None and column.kind == "text")]
 
 
 def update(table: MysqlTable, names: Sequence[str], key: Sequence[str], absent: frozenset[str]) -> str:
-    sets = [f"{safe(quote(one))} = %s" for one in replaced(table, names, key)]
-    sets += [f"{safe(quote(one))} = DEFAULT" for one in sorted(absent) if one not in key]
-    tests = " AND ".join(f"{safe(quote(one))} = %s" for one in key)
+    sets = [f"{safe(quote(name))} = %s" for name in replaced(table, names, key)]
+    sets += [f"{safe(quote(name))} = DEFAULT" for name in sorted(absent) if name not in key]
+    tests = " AND ".join(f"{safe(quote(name))} = %s" for name in key)
     return f"UPDATE {safe(table.quoted)} SET {', '.join(sets) or f'{safe(quote(key[0]))} = {safe(quote(key[0]))}'} WHERE {tests}"
 
 
 def delete(table: MysqlTable, key: Sequence[str], count: int) -> str:
-    names = ", ".join(safe(quote(one)) for one in key)
-    one = f"({', '.join(['%s'] * len(key))})"
-    return f"DELETE FROM {safe(table.quoted)} WHERE ({names}) IN ({', '.join([one] * count)})"
+    names = ", ".join(safe(quote(name)) for name in key)
+    marks = f"({', '.join(['%s'] * len(key))})"
+    return f"DELETE FROM {safe(table.quoted)} WHERE ({names}) IN ({', '.join([marks] * count)})"

@@ -85,15 +85,15 @@ _UNREADABLE = LoggedStatement(Effect.UNKNOWN, anything=True)
 
 def logged_statement(text: str, sql_mode: int = 0) -> LoggedStatement:
     """What the statement does to which tables."""
-    tokens, whole = _tokens(text, sql_mode)
+    tokens, complete = _tokens(text, sql_mode)
     reading = _Reading(tokens)
     if reading.takes("SET") and reading.takes("STATEMENT"):  # variables for one statement
         while reading.more and not reading.takes("FOR"):
             reading.skip()
     else:
         reading = _Reading(tokens)
-    found = reading.statement()
-    return found if whole or (tokens and found.effect == Effect.NONE) else _UNREADABLE
+    statement = reading.statement()
+    return statement if complete or (tokens and statement.effect == Effect.NONE) else _UNREADABLE
 
 
 def _tokens(text: str, sql_mode: int) -> tuple[list[_Token], bool]:
@@ -105,9 +105,9 @@ def _tokens(text: str, sql_mode: int) -> tuple[list[_Token], bool]:
     out: list[_Token] = []
     at = inside = 0
     while at < len(text):
-        if found := _SKIPPED.match(text, at):
+        if match := _SKIPPED.match(text, at):
             pass
-        elif found := _EXECUTED.match(text, at):
+        elif match := _EXECUTED.match(text, at):
             inside += 1
         elif inside and text.startswith("*/", at):
             inside -= 1
@@ -116,16 +116,16 @@ def _tokens(text: str, sql_mode: int) -> tuple[list[_Token], bool]:
         elif text.startswith("/*", at):
             return out, False
         elif (mark := text[at]) in quoted:
-            if (found := quoted[mark].match(text, at)) is None:
+            if (match := quoted[mark].match(text, at)) is None:
                 return out, False
-            out.append(_Token("name", found[1].replace(mark * 2, mark)) if mark in names else _Token("text", found[1]))
-        elif found := _NUMBER.match(text, at):
-            out.append(_Token("number", found[0]))
-        elif found := _WORD.match(text, at):
-            out.append(_Token("word", found[0]))
+            out.append(_Token("name", match[1].replace(mark * 2, mark)) if mark in names else _Token("text", match[1]))
+        elif match := _NUMBER.match(text, at):
+            out.append(_Token("number", match[0]))
+        elif match := _WORD.match(text, at):
+            out.append(_Token("word", match[0]))
         else:
             out.append(_Token("mark", mark))
-        at = found.end() if found is not None else at + 1
+        at = match.end() if match is not None else at + 1
     return out, inside == 0
 
 
@@ -148,15 +148,15 @@ class _Reading:
 
     def takes(self, *words: str) -> bool:
         """Whether the next token is one of the words, which is then read."""
-        found = self.word in words
-        self._at += found
-        return found
+        is_next = self.word in words
+        self._at += is_next
+        return is_next
 
     def mark(self, text: str) -> bool:
         """Whether the next token is this mark, which is then read."""
-        found = self.more and self._tokens[self._at] == _Token("mark", text)
-        self._at += found
-        return found
+        is_next = self.more and self._tokens[self._at] == _Token("mark", text)
+        self._at += is_next
+        return is_next
 
     def table(self) -> TableName | None:
         """The table that is named here."""
@@ -206,27 +206,27 @@ class _Reading:
                     self.skip()
             elif not defining:
                 self.skip()
-        what = self.word
+        kind = self.word
         self.skip()
-        if what in ("TABLE", "TABLES"):
+        if kind in ("TABLE", "TABLES"):
             self._exists()
             if "TEMPORARY" in before:
                 return LoggedStatement(Effect.NONE)
             if verb == "DROP":
                 return self._dropped()
-            one = self.table()
+            table = self.table()
             if verb == "CREATE":
-                return _of(Effect.REPLACE if "REPLACE" in before else Effect.CREATE, one)
-            return self._altered(one, ignoring="IGNORE" in before)
-        if what in ("DATABASE", "SCHEMA") and (verb == "DROP" or "REPLACE" in before):
+                return _of(Effect.REPLACE if "REPLACE" in before else Effect.CREATE, table)
+            return self._altered(table, ignoring="IGNORE" in before)
+        if kind in ("DATABASE", "SCHEMA") and (verb == "DROP" or "REPLACE" in before):
             self._exists()
             name = self._name()
             return _of(Effect.DROP, (name, "") if name is not None else None)
-        if what == "INDEX":  # `PRIMARY` is the name of one
+        if kind == "INDEX":  # `PRIMARY` is the name of one
             while self.more and not self.takes("ON"):
                 self.skip()
             return _of(Effect.ALTER, self.table())
-        return LoggedStatement(Effect.NONE) if what else LoggedStatement(Effect.UNKNOWN, tuple(_Reading(self._tokens)._mentioned()))
+        return LoggedStatement(Effect.NONE) if kind else LoggedStatement(Effect.UNKNOWN, tuple(_Reading(self._tokens)._mentioned()))
 
     def _exists(self) -> None:
         if self.takes("IF"):
@@ -234,44 +234,44 @@ class _Reading:
             self.takes("EXISTS")
 
     def _dropped(self) -> LoggedStatement:
-        found = [self.table()]
+        tables = [self.table()]
         while self.mark(","):
-            found.append(self.table())
-        return _of(Effect.DROP, *found)
+            tables.append(self.table())
+        return _of(Effect.DROP, *tables)
 
     def _rename(self) -> LoggedStatement:
         self._exists()
-        found: list[TableName | None] = []
+        tables: list[TableName | None] = []
         while True:
-            found.append(self.table())
+            tables.append(self.table())
             while self.more and not self.takes("TO"):  # WAIT 5
                 self.skip()
-            found.append(self.table())
+            tables.append(self.table())
             if not self.mark(","):
-                return _of(Effect.REPLACE, *found)
+                return _of(Effect.REPLACE, *tables)
 
-    def _altered(self, one: TableName | None, *, ignoring: bool) -> LoggedStatement:
+    def _altered(self, table: TableName | None, *, ignoring: bool) -> LoggedStatement:
         """ALTER TABLE. With IGNORE it deletes rows that a new unique index would refuse."""
         if not self.takes("NOWAIT") and self.takes("WAIT"):
             self.skip()
-        found: list[TableName | None] = [one]
+        tables: list[TableName | None] = [table]
         effect = Effect.REPLACE if ignoring else Effect.ALTER
         for part in self._parts():
-            first = part.word
+            keyword = part.word
             part.skip()
-            if first == "RENAME" and part.word not in ("COLUMN", "INDEX", "KEY"):
+            if keyword == "RENAME" and part.word not in ("COLUMN", "INDEX", "KEY"):
                 if not part.takes("TO", "AS"):
                     part.mark("=")
                 effect = Effect.REPLACE
-                found.append(part.table())
-            elif first in _PARTS and (not _PARTS[first] or part.word in _PARTS[first]):
+                tables.append(part.table())
+            elif keyword in _PARTS and (not _PARTS[keyword] or part.word in _PARTS[keyword]):
                 effect = Effect.REPLACE
                 while part.more:
                     if part.takes("TABLE"):
-                        found.append(part.table())
+                        tables.append(part.table())
                     else:
                         part.skip()
-        return _of(effect, *found)
+        return _of(effect, *tables)
 
     def _parts(self) -> Iterator[_Reading]:
         """The rest, cut at its commas outside of parentheses."""
@@ -301,5 +301,5 @@ class _Reading:
 
 
 def _of(effect: Effect, *tables: TableName | None) -> LoggedStatement:
-    known = tuple(one for one in tables if one is not None)
-    return LoggedStatement(effect, known) if len(known) == len(tables) else _UNREADABLE
+    names = tuple(table for table in tables if table is not None)
+    return LoggedStatement(effect, names) if len(names) == len(tables) else _UNREADABLE

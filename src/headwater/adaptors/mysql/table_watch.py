@@ -52,30 +52,30 @@ class MysqlTableWatch:
         """
         if statement.effect == Effect.NONE:
             return []
-        found = [name for one in statement.tables if one[1] and (name := self._name(one, schema)) is not None]
+        namespaces = [name for table in statement.tables if table[1] and (name := self._name(table, schema)) is not None]
         match statement.effect:
-            case Effect.ROWS if found or (statement.anything and self._ours(schema)):
+            case Effect.ROWS if namespaces or (statement.anything and self._ours(schema)):
                 raise OffsetGone(
                     "A session has logged a statement instead of the rows that it changed in "
-                    f"{found[0] if found else 'the tables of ' + schema}, so the rows are missing.",
+                    f"{namespaces[0] if namespaces else 'the tables of ' + schema}, so the rows are missing.",
                     hint="Let every session log rows (binlog_format), then begin the copy anew.",
                 )
-            case Effect.UNKNOWN if found or statement.anything:
+            case Effect.UNKNOWN if namespaces or statement.anything:
                 self._refuse("The binary log has a statement that may have changed followed tables", text)
-            case Effect.REPLACE if found:
-                self._refuse(f"The rows of {found[0]} have changed by a statement, not row by row", text)
+            case Effect.REPLACE if namespaces:
+                self._refuse(f"The rows of {namespaces[0]} have changed by a statement, not row by row", text)
             case Effect.DROP:
-                found += [f"{one[0]}." for one in statement.tables if not one[1] and self._ours(one[0])]
-                self.dropped = [*(one for one in self.dropped if one not in found), *found][-REMEMBERED:]
-                self._keys = {name: key for name, key in self._keys.items() if not {name, _database(name)} & set(found)}
-            case Effect.CREATE if found:
-                if {found[0], _database(found[0])} & set(self.dropped):
-                    raise Differs(f"The table {found[0]} was dropped and created anew since it was copied.", hint=f"{AGAIN}.")
-                self._check_logged(found[0])
-            case Effect.ALTER if found:
-                self._check_key(found[0])
-                self._check_logged(found[0])
-        return found if statement.effect == Effect.TRUNCATE else []
+                namespaces += [f"{table[0]}." for table in statement.tables if not table[1] and self._ours(table[0])]
+                self.dropped = [*(namespace for namespace in self.dropped if namespace not in namespaces), *namespaces][-REMEMBERED:]
+                self._keys = {name: key for name, key in self._keys.items() if not {name, _database(name)} & set(namespaces)}
+            case Effect.CREATE if namespaces:
+                if {namespaces[0], _database(namespaces[0])} & set(self.dropped):
+                    raise Differs(f"The table {namespaces[0]} was dropped and created anew since it was copied.", hint=f"{AGAIN}.")
+                self._check_logged(namespaces[0])
+            case Effect.ALTER if namespaces:
+                self._check_key(namespaces[0])
+                self._check_logged(namespaces[0])
+        return namespaces if statement.effect == Effect.TRUNCATE else []
 
     def _check_key(self, name: str) -> None:
         for namespace, key in self._look(*name.split(".", 1)).items():
@@ -85,18 +85,18 @@ class MysqlTableWatch:
         if (why := self._untold(*name.split(".", 1))) is not None:
             raise Differs(why, hint=f"{HINT} Then: {AGAIN}.")
 
-    def _refuse(self, what: str, text: str) -> NoReturn:
+    def _refuse(self, reason: str, text: str) -> NoReturn:
         shown = " ".join(text.split())
-        raise Differs(f"{what}: {shown[:_SHOWN]}{'…' if len(shown) > _SHOWN else ''}", hint=f"{AGAIN}.")
+        raise Differs(f"{reason}: {shown[:_SHOWN]}{'…' if len(shown) > _SHOWN else ''}", hint=f"{AGAIN}.")
 
-    def _name(self, one: TableName, usual: str) -> str | None:
+    def _name(self, table: TableName, usual: str) -> str | None:
         """The namespace of a followed table, as the server calls it; None for another one."""
-        schema, name = one[0] or usual, one[1]
+        schema, name = table[0] or usual, table[1]
         if not self._ours(schema) or name in (COMMITTED, EPOCH, OWNER):
             return None
         exact, folded = f"{schema}.{name}", f"{schema}.{name}".lower()
         names = {0: [exact], 1: [folded]}.get(self._folding, [exact, folded])
-        return next((one for one in names if one in self._chosen), None)
+        return next((spelling for spelling in names if spelling in self._chosen), None)
 
     def _ours(self, schema: str) -> bool:
         if self._folding:
@@ -125,12 +125,12 @@ def refuse_unlogged(session: MySQLSession, chosen: Namespaces) -> None:
 def primary_keys(session: MySQLSession, schema: str = "", name: str = "") -> Keys:
     """The key of each table, or of one, of the session's database where it has one; empty for a table without a key."""
     schema = schema or session.database
-    given = tuple(one for one in (schema, name) if one)
+    parameters = tuple(text for text in (schema, name) if text)
     test = " AND TABLE_SCHEMA = %s" * bool(schema) + " AND TABLE_NAME = %s" * bool(name)
-    found: dict[str, list[str]] = {f"{row[0]}.{row[1]}": [] for row in session.ask(_TABLES + test, given)}
-    for of, table, column in session.ask(f"{_KEYS}{test} ORDER BY SEQ_IN_INDEX", given):
-        found.setdefault(f"{of}.{table}", []).append(column)
-    return {namespace: tuple(columns) for namespace, columns in found.items()}
+    keys: dict[str, list[str]] = {f"{row[0]}.{row[1]}": [] for row in session.ask(_TABLES + test, parameters)}
+    for of, table, column in session.ask(f"{_KEYS}{test} ORDER BY SEQ_IN_INDEX", parameters):
+        keys.setdefault(f"{of}.{table}", []).append(column)
+    return {namespace: tuple(columns) for namespace, columns in keys.items()}
 
 
 def _database(namespace: str) -> str:

@@ -140,8 +140,8 @@ def written_names(session: MySQLSession, tables: list[MysqlTable]) -> list[str]:
         "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), VIEW_DEFINITION FROM information_schema.VIEWS WHERE IS_UPDATABLE = 'YES'"
     )
     quoted = {f"{quote(table.schema)}.{quote(table.name)}": table.namespace for table in tables}
-    while found := [(view, text) for view, text in views if view not in names and any(one in text for one in quoted)]:
-        for view, _ in found:
+    while dependents := [(view, text) for view, text in views if view not in names and any(quoted_name in text for quoted_name in quoted)]:
+        for view, _ in dependents:
             names.add(view)
             quoted[".".join(map(quote, view.split(".", 1)))] = view
     return sorted(names)
@@ -150,10 +150,10 @@ def written_names(session: MySQLSession, tables: list[MysqlTable]) -> list[str]:
 def tables(session: MySQLSession, chosen: Namespaces) -> list[MysqlTable]:
     """The chosen tables, of the session's database where the URI names one. Errors: `NotFound` when there is none."""
     rows = session.ask(_TABLES + " ORDER BY 1, 2", (COMMITTED, EPOCH, OWNER, SYSTEM))
-    found = [row for row in rows if session.database in ("", row[0]) and f"{row[0]}.{row[1]}" in chosen]
-    if not found:
+    chosen_rows = [row for row in rows if session.database in ("", row[0]) and f"{row[0]}.{row[1]}" in chosen]
+    if not chosen_rows:
         raise NotFound(f"No table matches the namespace {chosen}.", hint=r"A table's namespace is database.table: ^shop\.orders$.")
-    return [_described(session, row) for row in found]
+    return [_described(session, row) for row in chosen_rows]
 
 
 def table(session: MySQLSession, schema: str, name: str) -> MysqlTable | None:
@@ -168,9 +168,9 @@ def table_names(session: MySQLSession, schemas: Collection[str]) -> set[str]:
 
 
 def _described(session: MySQLSession, row: tuple[Any, ...]) -> MysqlTable:
-    schema, name, rows, row_bytes, transactional, made = row
+    schema, name, rows, row_bytes, transactional, created = row
     try:
-        checks = [str(one[0]).lower().replace(" ", "") for one in session.ask(_CHECKS, (schema, name))]
+        checks = [str(constraint[0]).lower().replace(" ", "") for constraint in session.ask(_CHECKS, (schema, name))]
     except MySQLError as error:
         if code_of(error) not in (1054, 1109):  # MySQL's view lacks the column, older servers the view; their JSON is a type of its own
             raise
@@ -204,18 +204,18 @@ def _described(session: MySQLSession, row: tuple[Any, ...]) -> MysqlTable:
     for index, column, nullable, part in session.ask(_KEYS, (schema, name)):
         indexes.setdefault(index, []).append((column, nullable == "YES" or part is not None))
     primary = tuple(column for column, _ in indexes.get("PRIMARY", []))
-    whole = [tuple(column for column, _ in own) for own in indexes.values() if not any(loose for _, loose in own)]
+    unique_keys = [tuple(column for column, _ in own) for own in indexes.values() if not any(loose for _, loose in own)]
     return MysqlTable(
         schema=schema,
         name=name,
         columns=tuple(columns),
         key=primary,
-        unique=tuple(whole),
+        unique=tuple(unique_keys),
         others=len(indexes) > (1 if primary else 0),
         rows=int(rows or 0),
         row_bytes=int(row_bytes or 0),
         transactional=bool(transactional),
-        made=str(made),
+        made=str(created),
     )
 
 
@@ -274,7 +274,7 @@ def converter(column: MysqlColumn) -> Callable[[Any], Any]:
         case "float" | "double" | "decimal":
             return lambda value: value
         case "set":
-            return lambda value: ",".join(one for one in column.members if one in value) if isinstance(value, set) else value
+            return lambda value: ",".join(member for member in column.members if member in value) if isinstance(value, set) else value
         case "json":
             return _own_json if column.data_type == "json" else _json
         case "time":
@@ -297,7 +297,7 @@ def _members(declared: str) -> tuple[str, ...]:
     """The members that a type such as set('a','it''s') or an enum declares."""
     if not declared.lower().startswith(("set(", "enum(")):
         return ()
-    return tuple(one.replace("''", "'") for one in re.findall(r"'((?:[^']|'')*)'", declared))
+    return tuple(member.replace("''", "'") for member in re.findall(r"'((?:[^']|'')*)'", declared))
 
 
 def _own_json(value: Any) -> Any:
@@ -305,8 +305,8 @@ def _own_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, dict):
-        return {_own_json(name): _own_json(one) for name, one in value.items()}
-    return [_own_json(one) for one in value] if isinstance(value, list) else values.from_text(values.extended(value))
+        return {_own_json(name): _own_json(item) for name, item in value.items()}
+    return [_own_json(item) for item in value] if isinstance(value, list) else values.from_text(values.extended(value))
 
 
 def _json(value: Any) -> Any:

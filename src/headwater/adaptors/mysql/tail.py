@@ -77,16 +77,16 @@ def prepare(where: MySQLAddress, chosen: Namespaces) -> dict[str, Any]:
     """
     with MySQLSession(where) as session:
         check(session)
-        for one in tables(session, chosen):
-            if not one.key:
+        for source_table in tables(session, chosen):
+            if not source_table.key:
                 raise BadConfig(
-                    f"The table {one.namespace} has no primary key, so its changes cannot be followed.",
+                    f"The table {source_table.namespace} has no primary key, so its changes cannot be followed.",
                     hint="Give it a primary key, or choose a narrower namespace.",
                 )
-            odd = [column.name for column in one.columns if column.data_type in ("uuid", "inet4", "inet6")]
+            odd = [column.name for column in source_table.columns if column.data_type in ("uuid", "inet4", "inet6")]
             if odd:
                 raise BadConfig(
-                    f"The table {one.namespace} has {', '.join(odd)} of a type whose values the binary log does not have.",
+                    f"The table {source_table.namespace} has {', '.join(odd)} of a type whose values the binary log does not have.",
                     hint="Keep such values as char or binary, or copy the table without following it.",
                 )
         refuse_unlogged(session, chosen)
@@ -270,8 +270,8 @@ class _ChangeReader:
 
     def _rows(self, event: Any, *, wanted: bool) -> list[Any]:
         try:
-            found: list[Any] = event.rows
-            return found
+            rows: list[Any] = event.rows
+            return rows
         except Exception:  # of a table with types that mysql-replication does not know; it counts as one change each time
             if wanted:
                 raise

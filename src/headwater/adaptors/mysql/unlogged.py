@@ -24,16 +24,16 @@ _SEQUENCE = frozenset({"next_not_cached_value", "minimum_value", "maximum_value"
 def unlogged(session: MySQLSession, chosen: Namespaces, schema: str = "", name: str = "") -> str | None:
     """Why changes of a chosen table, or of this one, cannot be followed; None where they can."""
 
-    def found(question: str) -> list[tuple[str, str]]:
-        given = tuple(one for one in (schema or session.database, name) if one)
+    def matching_tables(question: str) -> list[tuple[str, str]]:
+        parameters = tuple(text for text in (schema or session.database, name) if text)
         test = " AND TABLE_SCHEMA = %s" * bool(schema or session.database) + " AND TABLE_NAME = %s" * bool(name)
-        return [(row[0], row[1]) for row in session.ask(question + test, given) if f"{row[0]}.{row[1]}" in chosen]
+        return [(row[0], row[1]) for row in session.ask(question + test, parameters) if f"{row[0]}.{row[1]}" in chosen]
 
-    for of, table in found(_VERSIONED):
+    for of, table in matching_tables(_VERSIONED):
         return f"The table {of}.{table} has system versioning: the binary log has its deletes as updates, so they cannot be followed."
-    for of, table in found(_REFERRING):
-        made = session.ask(f"SHOW CREATE TABLE {quote(of)}.{quote(table)}")[0][1]
-        if rule := _RULE.search(str(made)):
+    for of, table in matching_tables(_REFERRING):
+        definition = session.ask(f"SHOW CREATE TABLE {quote(of)}.{quote(table)}")[0][1]
+        if rule := _RULE.search(str(definition)):
             shown = " ".join(rule[0].split())
             return f"Rows of {of}.{table} change by a foreign key's rule, which the binary log does not have: {shown}."
     return None

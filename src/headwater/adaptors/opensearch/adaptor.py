@@ -69,8 +69,8 @@ class OpenSearch(CanCopy, CanWrite, frozen=True, kw_only=True):
     def connect(self) -> SearchClient:
         from headwater.adaptors.opensearch.client import SearchClient
 
-        known = self.resolved()
-        return SearchClient(str(known.uri), ca=known.ca, given=self.uri)
+        resolved = self.resolved()
+        return SearchClient(str(resolved.uri), ca=resolved.ca, given=self.uri)
 
 
 def index_name(wanted: str) -> str:

@@ -49,7 +49,7 @@ class SearchClient(Closing):
     def __init__(self, uri: str, *, ca: str | None = None, given: str | Env = "") -> None:
         """`uri`: the resolved URI; `given`: the URI as it was written. Errors: `BadConfig`."""
         logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # it logs every refusal with a traceback; our errors say as much
-        hosts = [one.strip() for one in uri.split(",") if one.strip()]
+        hosts = [host.strip() for host in uri.split(",") if host.strip()]
         address = shown(given) or "The address"
         self.where = ", ".join(_place(host, address) for host in hosts)
         if not hosts:
@@ -114,26 +114,26 @@ class SearchClient(Closing):
         for name in names:
             yield name, self.get(f"/{name}/_count")["count"]
 
-    def _refused(self, error: Any, asked: str, busy: type[Unavailable]) -> HeadwaterError:
+    def _refused(self, error: Any, request: str, busy: type[Unavailable]) -> HeadwaterError:
         status = error.status_code if isinstance(error.status_code, int) else 0
         reason = str(error.error)
-        if isinstance(error.info, dict) and isinstance(found := error.info.get("error"), dict):
-            reason = explained(found)
+        if isinstance(error.info, dict) and isinstance(detail := error.info.get("error"), dict):
+            reason = explained(detail)
         match status:
             case 403 if BLOCKED in reason:
-                return Unreachable(f"OpenSearch at {self.where} blocks {asked}: {reason}.", hint="Remove the block.")
+                return Unreachable(f"OpenSearch at {self.where} blocks {request}: {reason}.", hint="Remove the block.")
             case 401 | 403:
                 hint = GRANT if status == 403 else "Look at user and password in the URI."
-                return Denied(f"OpenSearch at {self.where} refuses this user {asked}: {reason}.", hint=hint)
+                return Denied(f"OpenSearch at {self.where} refuses this user {request}: {reason}.", hint=hint)
             case 404:
                 return NotFound(f"OpenSearch at {self.where} does not have it: {reason}.", hint="See what there is at _cat/indices.")
             case 409:
-                return Conflict(f"OpenSearch at {self.where} refuses {asked}: {reason}.", hint="Somebody else has changed it.")
+                return Conflict(f"OpenSearch at {self.where} refuses {request}: {reason}.", hint="Somebody else has changed it.")
             case 413:
-                return TooLarge(f"OpenSearch at {self.where} finds {asked} too large.", hint="Give the adaptor a smaller body.")
+                return TooLarge(f"OpenSearch at {self.where} finds {request} too large.", hint="Give the adaptor a smaller body.")
             case 429 | 502 | 503 | 504:
                 return busy(f"OpenSearch at {self.where} cannot take this now ({status}): {reason}.", hint="Try again later.")
-        text = f"OpenSearch at {self.where} refuses {asked} ({status}): {reason}."
+        text = f"OpenSearch at {self.where} refuses {request} ({status}): {reason}."
         return Unreachable(text, hint="See its log.") if status >= 500 else BadInput(text)
 
 

@@ -27,10 +27,10 @@ class SearchOwnerNote(OwnerNote):
 
     def read(self) -> tuple[str, Any]:
         try:
-            found = self._client.get(f"/{INDEX}/_doc/{self._id}")
+            note = self._client.get(f"/{INDEX}/_doc/{self._id}")
         except NotFound:
             return "", None
-        return str(found["_source"].get("claim", "")), {"if_seq_no": found["_seq_no"], "if_primary_term": found["_primary_term"]}
+        return str(note["_source"].get("claim", "")), {"if_seq_no": note["_seq_no"], "if_primary_term": note["_primary_term"]}
 
     def replace(self, text: str, version: Any) -> bool:
         way = "_create" if version is None else "_doc"

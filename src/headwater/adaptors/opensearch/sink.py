@@ -85,8 +85,8 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
         return True
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
-        found = values.decode(values.encode(plain({name: value for name, value in data.items() if name != "_id"})))
-        return row(id_text(data["_id"]), found) if data.get("_id") is not None else found
+        document = values.decode(values.encode(plain({name: value for name, value in data.items() if name != "_id"})))
+        return row(id_text(data["_id"]), document) if data.get("_id") is not None else document
 
     def identified(self, message: Message, pipeline: str) -> tuple[Any, dict[str, Any]]:
         if message.id is None:
@@ -106,8 +106,8 @@ class OpenSearchSink(SinkAdaptor[OpenSearch]):
         """The documents of the namespace's index, in no order: with `_id` as text, unless it repeats other fields."""
         adaptor = self.adaptor
         with adaptor.connect() as client:
-            for found in all_documents(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
-                yield row(found.pop("_id"), found)
+            for document in all_documents(client, adaptor.index_for(namespace), size=adaptor.batch, keep=adaptor.keep):
+                yield row(document.pop("_id"), document)
 
     def _note(self, client: SearchClient, pipeline: str, sink: str) -> SearchOwnerNote:
         return SearchOwnerNote(client, pipeline, sink, self.adaptor.place("{namespace}"))
@@ -138,8 +138,8 @@ class OpenSearchWriter(ConvertingWriter[BulkItem]):
         self._client.close()
 
     def convert(self, message: Message) -> BulkItem:
-        found = identity_of(message, "OpenSearch")
-        text = made_id(self._part.pipeline, message) if found is None else id_text(found)
+        message_id = identity_of(message, "OpenSearch")
+        text = made_id(self._part.pipeline, message) if message_id is None else id_text(message_id)
         if not text or len(text.encode()) > LONGEST_ID:
             raise BadInput(
                 f"The id {text[:40]!r}... has {len(text.encode())} bytes; OpenSearch takes 1 to {LONGEST_ID}.", hint="Shorten it."
@@ -251,16 +251,16 @@ def problem(result: dict[str, Any]) -> BulkFailure | None:
 def newer_version(result: dict[str, Any]) -> int | None:
     """The stored version that is newer than an item's; None when the item was written."""
     ((_, answer),) = result.items()
-    found = _CURRENT.search(str((answer.get("error") or {}).get("reason", ""))) if int(answer.get("status", 0)) == 409 else None
-    return int(found[1]) if found else None
+    match = _CURRENT.search(str((answer.get("error") or {}).get("reason", ""))) if int(answer.get("status", 0)) == 409 else None
+    return int(match[1]) if match else None
 
 
 def id_text(value: Any) -> str:
     """An id as text: text as it is, UUIDs and ObjectIds by their own text, everything else as JSON."""
-    found = values.native(value)
-    if isinstance(found, str | UUID):
-        return str(found)
-    return values.canonical(value if isinstance(found, bytes | datetime) else values.extended(found)).decode()
+    native = values.native(value)
+    if isinstance(native, str | UUID):
+        return str(native)
+    return values.canonical(value if isinstance(native, bytes | datetime) else values.extended(native)).decode()
 
 
 def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def row(identity: str, document: dict[str, Any]) -> dict[str, Any]:
         return document
     if identity.startswith("["):
         with suppress(BadInput):
-            if all(id_text(one) in texts for one in values.decode_any(identity)):
+            if all(id_text(part) in texts for part in values.decode_any(identity)):
                 return document
     return {"_id": identity} | document
 
@@ -280,22 +280,22 @@ def plain(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list):
-        return [one if type(one) in _PLAIN else plain(one) for one in value]
-    found = values.native(value)
-    match found:
+        return [item if type(item) in _PLAIN else plain(item) for item in value]
+    native = values.native(value)
+    match native:
         case dict():
-            return {name: one if type(one) in _PLAIN else plain(one) for name, one in found.items()}
+            return {name: item if type(item) in _PLAIN else plain(item) for name, item in native.items()}
         case datetime():
-            stamp = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            stamp = native.astimezone(UTC) if native.tzinfo else native.replace(tzinfo=UTC)
             precision = "milliseconds" if stamp.microsecond % 1000 == 0 else "microseconds"
             return stamp.isoformat(timespec=precision).replace("+00:00", "Z")
         case date() | UUID():
-            return str(found)
+            return str(native)
         case bytes() | bytearray():
-            return base64.b64encode(found).decode()
-        case float() if not math.isfinite(found):
-            return str(found)
-    return found
+            return base64.b64encode(native).decode()
+        case float() if not math.isfinite(native):
+            return str(native)
+    return native
 
 
 def _hint(reason: BulkFailure) -> str:

@@ -36,7 +36,7 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
         with self.adaptor.connect() as client:
             system, names = client.system(), indices(client, chosen)
             aliases = client.get("/_cat/aliases", format="json", h="alias,index")
-        every = {*names, *(one["alias"] for one in aliases if one["index"] in names)}
+        every = {*names, *(alias["alias"] for alias in aliases if alias["index"] in names)}
         return [Location(system, name) for name in sorted(every)]
 
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
@@ -71,8 +71,8 @@ class OpenSearchSource(SourceAdaptor[OpenSearch]):
 
 def indices(client: SearchClient, chosen: Namespaces) -> list[str]:
     """The chosen indices that are open, without hidden ones. Errors: `NotFound` where there is none."""
-    found = client.get("/_cat/indices", format="json", h="index,status")
-    names = sorted(one["index"] for one in found if one["status"] == "open" and not one["index"].startswith("."))
+    entries = client.get("/_cat/indices", format="json", h="index,status")
+    names = sorted(entry["index"] for entry in entries if entry["status"] == "open" and not entry["index"].startswith("."))
     names = [name for name in names if name in chosen]
     if not names:
         raise NotFound(f"OpenSearch at {client.where} has no index that {chosen} matches.", hint="See what there is at _cat/indices.")
@@ -111,12 +111,12 @@ def all_documents(client: SearchClient, index: str, *, size: int, keep: int) -> 
 
 def _document(hit: dict[str, Any], index: str) -> dict[str, Any]:
     """The document of a hit. Errors: `Unsupported` for an index without `_source`."""
-    found = hit.get("_source")
-    if not isinstance(found, dict):
+    document = hit.get("_source")
+    if not isinstance(document, dict):
         raise Unsupported(
             f"The index {index} does not keep its documents (_source is disabled).", hint="Copy the system that fills the index."
         )
-    return {"_id": hit["_id"]} | found
+    return {"_id": hit["_id"]} | document
 
 
 def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int, keep: int) -> Iterator[list[dict[str, Any]]]:
@@ -146,6 +146,6 @@ def _pages(client: SearchClient, index: str, body: dict[str, Any], *, size: int,
 
 def _settings(client: SearchClient, index: str) -> tuple[str, int]:
     """The UUID of an index, and the number of its shards. Errors: `NotFound`."""
-    ((_, found),) = client.get(f"/{index}/_settings", flat_settings="true").items()
-    settings = found["settings"]
+    ((_, entry),) = client.get(f"/{index}/_settings", flat_settings="true").items()
+    settings = entry["settings"]
     return settings["index.uuid"], int(settings["index.number_of_shards"])

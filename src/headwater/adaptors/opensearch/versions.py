@@ -34,7 +34,7 @@ class Versions:
 
     def _number(self, index: str, seconds: float) -> int:
         try:
-            found = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)
+            mappings = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)
         except NotFound:
             try:
                 self._client.ask("PUT", f"/{index}", body={"mappings": {"_meta": self._meta({}, [self._mark])}}, seconds=seconds)
@@ -42,9 +42,9 @@ class Versions:
             except BadInput as error:
                 if "resource_already_exists" not in error.message:
                     raise
-                found = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)  # another task has created it meanwhile
-        metas = [one.get("mappings", {}).get("_meta") or {} for one in found.values()]
-        meta = max(metas, key=lambda one: len(self._logs(one)), default={})
+                mappings = self._client.ask("GET", f"/{index}/_mapping", seconds=seconds)  # another task has created it meanwhile
+        metas = [mapping.get("mappings", {}).get("_meta") or {} for mapping in mappings.values()]
+        meta = max(metas, key=lambda candidate: len(self._logs(candidate)), default={})
         logs = self._logs(meta)
         if self._mark not in logs:
             logs = [*logs, self._mark]
@@ -52,10 +52,10 @@ class Versions:
         return logs.index(self._mark) + 1
 
     def _logs(self, meta: dict[str, Any]) -> list[str]:
-        known = meta.get(KEPT)
-        logs = known.get(self._key) if isinstance(known, dict) else None
+        marks = meta.get(KEPT)
+        logs = marks.get(self._key) if isinstance(marks, dict) else None
         return list(logs) if isinstance(logs, list) else []
 
     def _meta(self, meta: dict[str, Any], logs: list[str]) -> dict[str, Any]:
-        known = meta.get(KEPT)
-        return meta | {KEPT: (known if isinstance(known, dict) else {}) | {self._key: logs}}
+        marks = meta.get(KEPT)
+        return meta | {KEPT: (marks if isinstance(marks, dict) else {}) | {self._key: logs}}

@@ -67,10 +67,10 @@ class OffsetParts:
         """The complete ranges, and the names of incomplete parts."""
         shares: dict[tuple[int, int, int], dict[int, str]] = {}
         further: dict[str, str] = {}  # by name of a further file, the first file
-        halves, there = set[str](), set[str]()
+        halves, names = set[str](), set[str]()
         for folder in ("", self._work):
             for name, match in self._found(folder):
-                there.add(folder + name)
+                names.add(folder + name)
                 if match[5]:
                     further[folder + name] = folder + name[: match.start(5) - 1] + name[match.end(5) :]
                 elif not self._whole(name):
@@ -78,7 +78,7 @@ class OffsetParts:
                 else:
                     shares.setdefault((int(match[1]), int(match[2]), int(match[4] or 1)), {})[int(match[3] or 0)] = folder + name
         halves.update(name for (_, _, of), have in shares.items() if len(have) < of for name in have.values())
-        leftovers = sorted(halves | {name for name, first in further.items() if first not in there - halves})
+        leftovers = sorted(halves | {name for name, first in further.items() if first not in names - halves})
         return [*self._empty(), *((start, end) for (start, end, of), have in shares.items() if len(have) == of)], leftovers
 
     def around(self, position: int) -> tuple[int, int] | None:
@@ -107,8 +107,8 @@ class OffsetParts:
     def leave(self, former: str) -> None:
         """Rename the parts of a former log to names that no part of the new log can have. `former`: its generation, in Kafka's letters."""
         former = former.replace("/", "_")  # no folder
-        there, times, called = self._store.list("earlier-"), 1, former
-        while any(name.startswith(f"earlier-{called}-") for name in there):  # parts of the same name, which would be written over
+        names, times, called = self._store.list("earlier-"), 1, former
+        while any(name.startswith(f"earlier-{called}-") for name in names):  # parts of the same name, which would be written over
             times += 1
             called = f"{former}.{times}"
         for name, _ in [*self._found(""), *self._replays()]:

@@ -55,9 +55,9 @@ class PartsOwnership:
         self.refuse_other(owner)
         if owner is not None and owner.epoch > epoch:
             raise self._fenced()
-        taken = msgspec.structs.replace(owner or self._me, epoch=epoch, begun=True)
-        if taken != owner:
-            self._write(taken)
+        claim = msgspec.structs.replace(owner or self._me, epoch=epoch, begun=True)
+        if claim != owner:
+            self._write(claim)
 
     def check(self, epoch: int) -> None:
         """Errors: `Fenced` where a newer run, or a run of another log, is the owner now; `Differs` where the note of the owner is gone."""

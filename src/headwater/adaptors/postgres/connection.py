@@ -53,20 +53,20 @@ class PostgresSession(Session):
 
     def __init__(self, uri: str, **more: Any) -> None:
         super().__init__(place(uri))
-        given = conninfo_to_dict(uri)
+        parameters = conninfo_to_dict(uri)
         # JSON is in UTF-8, whatever the encoding of the database or the machine is.
-        own: dict[str, Any] = {name: value for name, value in _USUAL.items() if name not in given} | {"client_encoding": "UTF8"}
-        own["options"] = f"{given.get('options', '')} {_SESSION}"  # ours last: the last setting of a name holds
+        own: dict[str, Any] = {name: value for name, value in _USUAL.items() if name not in parameters} | {"client_encoding": "UTF8"}
+        own["options"] = f"{parameters.get('options', '')} {_SESSION}"  # ours last: the last setting of a name holds
         try:
             self.link: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(uri, autocommit=True, **(own | more))
         except psycopg.Error as error:
             raise self.meaning(error) from None  # the cause could hold the URI
 
-    def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
-        return self.link.execute(statement, given).fetchall()
+    def ask(self, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        return self.link.execute(statement, parameters).fetchall()
 
-    def do(self, statement: str | bytes, given: Any = None) -> int:
-        return self.link.execute(statement, given).rowcount
+    def do(self, statement: str | bytes, parameters: Any = None) -> int:
+        return self.link.execute(statement, parameters).rowcount
 
     def transaction(self) -> AbstractContextManager[Any]:
         return self.link.transaction()
@@ -106,36 +106,36 @@ class PostgresSession(Session):
 
     @staticmethod
     def explained(error: Any, where: object) -> HeadwaterError:
-        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         state, server = error.sqlstate or "", f"PostgreSQL at {where}"
         if state == "57014" or isinstance(error, psycopg.errors.ConnectionTimeout):
-            return Timeout(f"{server} took too long: {said}.", hint="Give the sink a longer timeout, or look at the server's locks.")
+            return Timeout(f"{server} took too long: {reason}.", hint="Give the sink a longer timeout, or look at the server's locks.")
         if state[:2] == "53":
             kind = DiskFull if state == "53100" else Unavailable
-            return kind(f"{server} has run out of a resource: {said}.", hint="Make room there, then start again.")
-        if state[:2] == "28" or (not state and "password authentication failed" in said) or "no password supplied" in said:
-            return Denied(f"{server} refuses the login: {said}.", hint="Check user and password in the URI.")
-        if state == "42501" and "row-level security" in said:
+            return kind(f"{server} has run out of a resource: {reason}.", hint="Make room there, then start again.")
+        if state[:2] == "28" or (not state and "password authentication failed" in reason) or "no password supplied" in reason:
+            return Denied(f"{server} refuses the login: {reason}.", hint="Check user and password in the URI.")
+        if state == "42501" and "row-level security" in reason:
             hint = "Grant the URI's user the right to see all rows: ALTER ROLE ... BYPASSRLS. Or choose other tables."
-            return Forbidden(f"{server} would leave rows out: {said}.", hint=hint)
+            return Forbidden(f"{server} would leave rows out: {reason}.", hint=hint)
         if state == "42501":
-            return Forbidden(f"{server} forbids it: {said}.", hint="Grant the missing right to the URI's user.")
+            return Forbidden(f"{server} forbids it: {reason}.", hint="Grant the missing right to the URI's user.")
         if state == "25006":
-            return ReadOnly(f"{server} is read only: {said}.", hint="Connect to the primary.")
-        if state == "3D000" or (not state and "does not exist" in said and "database" in said):
-            return NotFound(f"{server}: {said}.", hint="Create the database, or correct the URI.")
-        if not state and any(word in said for word in _NO_TLS):
+            return ReadOnly(f"{server} is read only: {reason}.", hint="Connect to the primary.")
+        if state == "3D000" or (not state and "does not exist" in reason and "database" in reason):
+            return NotFound(f"{server}: {reason}.", hint="Create the database, or correct the URI.")
+        if not state and any(word in reason for word in _NO_TLS):
             return BadConfig(
-                f"{server} cannot be trusted as the URI demands: {said}.",
+                f"{server} cannot be trusted as the URI demands: {reason}.",
                 hint="Give the authority that signed its certificate (sslrootcert=...), the host that it names, or another sslmode.",
             )
         if state[:2] == "40" or state in _LOCKED:
-            return Unreachable(f"{server} cannot do it now: {said}.", hint="Start again: another transaction was in the way.")
+            return Unreachable(f"{server} cannot do it now: {reason}.", hint="Start again: another transaction was in the way.")
         if state[:2] in ("57", "58", "08") or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):
             return Unreachable(
-                f"{server} does not answer: {said}.", hint="Check host and port in the URI and see whether it runs, then start again."
+                f"{server} does not answer: {reason}.", hint="Check host and port in the URI and see whether it runs, then start again."
             )
-        return Unavailable(f"{server} cannot do it: {said}.", hint="See the server's log.")
+        return Unavailable(f"{server} cannot do it: {reason}.", hint="See the server's log.")
 
 
 def place(uri: str) -> str:

@@ -63,9 +63,9 @@ def _rows(session: PostgresSession, statement: str, most: int) -> Iterator[list[
                 break
         results = list(iter(conn.get_result, None))
         ended = True
-        for one in results:
-            if one.status != status.COMMAND_OK:
-                raise psycopg.errors.error_from_result(one, encoding="utf-8")
+        for result in results:
+            if result.status != status.COMMAND_OK:
+                raise psycopg.errors.error_from_result(result, encoding="utf-8")
         yield from _whole(some)
     finally:
         if not ended:
@@ -94,17 +94,17 @@ def _piece(some: list[bytes], by: str) -> Piece:
     texts = Texts.within(data, begins, begins + overlapping[starts + 2])
     if texts.contain(b"\n") or texts.contain(b"\r"):
         # A column of type json keeps its line breaks; a line of JSON must not have any.
-        whole = [values.store(values.decode(one)) if b"\n" in one or b"\r" in one else one for one in texts]
-        texts = Texts(pa.array(whole, pa.binary()))
+        lines = [values.store(values.decode(text)) if b"\n" in text or b"\r" in text else text for text in texts]
+        texts = Texts(pa.array(lines, pa.binary()))
     return Piece(position={by: _behind(some[-1])}, values=texts)
 
 
 def _behind(row: bytes) -> list[str]:
     """The columns of a row behind its document: its key, or its ctid."""
     count, length = _ROW.unpack_from(row)
-    at, found = _ROW.size + length, []
+    at, columns = _ROW.size + length, []
     for _ in range(count - 1):
         (length,) = struct.unpack_from(">i", row, at)
-        found.append(row[at + 4 : at + 4 + length].decode())
+        columns.append(row[at + 4 : at + 4 + length].decode())
         at += 4 + length
-    return found
+    return columns

@@ -29,34 +29,34 @@ SELECT (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM pg_
 """
 
 
-def missing_statement(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str = "") -> str:
+def missing_statement(session: PostgresSession, publication: str, tables: Sequence[PostgresTable], *, slot: str = "") -> str:
     """The statement that publishes the tables; empty where they are published. `slot`: the slot, where it exists.
 
     Errors: `BadConfig` for a publication that leaves changes out, and for a slot that exists without one.
     """
     if not slot and not session.ask(_KNOWN, (publication,)):
-        names = ", ".join(one.quoted for one in found)
+        names = ", ".join(table.quoted for table in tables)
         return f"CREATE PUBLICATION {quote(publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)"
-    every_table = check_complete(session, publication, found, slot=slot)
-    there = set(session.ask(_THERE, (publication,)))
-    lacking = [one.quoted for one in found if (one.schema, one.name) not in there]
+    every_table = check_complete(session, publication, tables, slot=slot)
+    published = set(session.ask(_THERE, (publication,)))
+    lacking = [table.quoted for table in tables if (table.schema, table.name) not in published]
     return f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}" if lacking and not every_table else ""
 
 
-def check_complete(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str) -> bool:
+def check_complete(session: PostgresSession, publication: str, tables: Sequence[PostgresTable], *, slot: str) -> bool:
     """Whether the publication has all tables. Errors: `BadConfig` for one that does not exist, or leaves out changes of these tables."""
-    known = session.ask(_KNOWN, (publication,))
-    if not known:
+    rows = session.ask(_KNOWN, (publication,))
+    if not rows:
         raise older_slot(slot, publication)
-    ((every_table, every_change, by_root),) = known
-    _complete(publication, found, every_change=every_change, by_root=by_root)
-    _unfiltered(session, publication, found)
+    ((every_table, every_change, by_root),) = rows
+    _complete(publication, tables, every_change=every_change, by_root=by_root)
+    _unfiltered(session, publication, tables)
     return bool(every_table)
 
 
-def _complete(publication: str, found: Sequence[PostgresTable], *, every_change: bool, by_root: bool) -> None:
+def _complete(publication: str, tables: Sequence[PostgresTable], *, every_change: bool, by_root: bool) -> None:
     """Errors: `BadConfig` for an existing publication that leaves out changes of the tables."""
-    parts = next((one.namespace for one in found if one.partitioned), None)
+    parts = next((table.namespace for table in tables if table.partitioned), None)
     if not every_change:
         raise BadConfig(
             f"The publication {publication} leaves some kinds of changes out.",
@@ -69,14 +69,14 @@ def _complete(publication: str, found: Sequence[PostgresTable], *, every_change:
         )
 
 
-def _unfiltered(session: PostgresSession, publication: str, found: Sequence[PostgresTable]) -> None:
+def _unfiltered(session: PostgresSession, publication: str, tables: Sequence[PostgresTable]) -> None:
     """Errors: `BadConfig` where only some rows or columns of a table are published: the copy has them all."""
-    quoted = {one.namespace: one.quoted for one in found}
-    for namespace, rows in session.ask(_NARROWED, (publication, [one.oid for one in found])):
-        what = "some rows of it (a row filter)" if rows else "some of its columns (a column list)"
+    quoted = {table.namespace: table.quoted for table in tables}
+    for namespace, rows in session.ask(_NARROWED, (publication, [table.oid for table in tables])):
+        portion = "some rows of it (a row filter)" if rows else "some of its columns (a column list)"
         alter = f"ALTER PUBLICATION {quote(publication)}"
         raise BadConfig(
-            f"The publication {publication} has {namespace} with {what} only: changes of the others would be missed.",
+            f"The publication {publication} has {namespace} with {portion} only: changes of the others would be missed.",
             hint=f"Let its owner run: {alter} DROP TABLE {quoted[namespace]}; {alter} ADD TABLE {quoted[namespace]}",
         )
 
@@ -90,9 +90,9 @@ def older_slot(slot: str, publication: str) -> BadConfig:
     )
 
 
-def publish(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str = "") -> None:
+def publish(session: PostgresSession, publication: str, tables: Sequence[PostgresTable], *, slot: str = "") -> None:
     """Publish the tables. Errors: those of `missing_statement`; `Forbidden`."""
-    statement = missing_statement(session, publication, found, slot=slot)
+    statement = missing_statement(session, publication, tables, slot=slot)
     if statement:
         try:
             session.do(statement)
@@ -100,10 +100,10 @@ def publish(session: PostgresSession, publication: str, found: Sequence[Postgres
             raise forbidden(publication, statement) from error
 
 
-def check(session: PostgresSession, publication: str, found: Sequence[PostgresTable], *, slot: str = "") -> None:
+def check(session: PostgresSession, publication: str, tables: Sequence[PostgresTable], *, slot: str = "") -> None:
     """Errors: those of `publish`."""
-    statement = missing_statement(session, publication, found, slot=slot)
-    if statement and not session.one(_ALLOWED, ([one.oid for one in found], publication)):
+    statement = missing_statement(session, publication, tables, slot=slot)
+    if statement and not session.one(_ALLOWED, ([table.oid for table in tables], publication)):
         raise forbidden(publication, statement)
 
 

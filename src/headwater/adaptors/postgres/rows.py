@@ -24,14 +24,14 @@ class PostgresShape(RowShape[PostgresTable]):
     """Rows for `json_populate_recordset`."""
 
     def limits(self) -> Mapping[str, Keeps]:
-        return {one.name: keeps for one in self.table.columns if (keeps := _limit(one.declared)) is not None}
+        return {column.name: keeps for column in self.table.columns if (keeps := _limit(column.declared)) is not None}
 
     def json(self, value: Any) -> Any:
         return value
 
     def plain(self, value: Any, kind: str) -> Any:
         if isinstance(value, list):
-            return [one if type(one) in AS_IT_IS else self.plain(one, kind) for one in value]
+            return [item if type(item) in AS_IT_IS else self.plain(item, kind) for item in value]
         text = value["$date"] if isinstance(value, dict) and value.keys() == {"$date"} else None
         if isinstance(text, str):  # the server would round nanoseconds, and a day may end by that; all sinks cut them
             text = _BEYOND_MICROS.sub(r"\1", text)
@@ -44,8 +44,8 @@ class PostgresShape(RowShape[PostgresTable]):
                 return f"\\x{data.hex()}"
             case dict() if isinstance(text, str):
                 return text  # a year that Python does not know; PostgreSQL would ignore a zone for a column without one
-            case UUID() as one:
-                return str(one)
+            case UUID() as uuid:
+                return str(uuid)
             case float() as number:
                 return number if isfinite(number) else str(number)
             case Decimal() as number:
@@ -56,10 +56,10 @@ class PostgresShape(RowShape[PostgresTable]):
 
 def _limit(declared: str) -> Keeps | None:
     """The test of what a column keeps; None where the server keeps or refuses every value. Types of lists and domains are not known."""
-    found = _DECLARED.fullmatch(declared)
-    if found is None:
+    match = _DECLARED.fullmatch(declared)
+    if match is None:
         return None
-    name, first, second = found.groups()
+    name, first, second = match.groups()
     match name:
         case "numeric" if first:
             return column_limits.decimals(int(second or 0))

@@ -37,13 +37,13 @@ class PostgresSink(SqlSink[Postgres]):
     def check(self, chosen: Namespaces) -> list[str]:
         """Errors: `Forbidden` where the sink's own tables cannot be made, `ReadOnly` on a standby."""
         state = self.adaptor.state_schema
-        kept = f"{quote(state)}.{COMMITTED}"
+        committed = f"{quote(state)}.{COMMITTED}"
         with self.session() as session:
             version = session.version()
             if session.one("SELECT pg_is_in_recovery()"):
                 raise ReadOnly(f"PostgreSQL at {session.where} is a standby.", hint="Connect to the primary.")
-            if session.one("SELECT to_regclass(%s) IS NOT NULL", (kept,)):
-                allowed = session.one("SELECT has_table_privilege(%s, 'INSERT, DELETE')", (kept,))
+            if session.one("SELECT to_regclass(%s) IS NOT NULL", (committed,)):
+                allowed = session.one("SELECT has_table_privilege(%s, 'INSERT, DELETE')", (committed,))
             else:
                 allowed = session.one("SELECT bool_and(has_schema_privilege(oid, 'CREATE')) FROM pg_namespace WHERE nspname = %s", (state,))
             if not allowed:
@@ -91,43 +91,43 @@ class PostgresWriter(SqlWriter[PostgresShape]):
 
     def opened(self, span: TakenRange) -> list[TakenRange] | None:
         part, me = self._part, self._state.me
-        taken = (span.start, span.end, span.bucket, span.buckets)
-        epoch, noted, near = self._session.ask(self._open, (*me, *me, *taken, part.epoch, *me, span.start, span.end))[0]
+        own_span = (span.start, span.end, span.bucket, span.buckets)
+        epoch, noted, near = self._session.ask(self._open, (*me, *me, *own_span, part.epoch, *me, span.start, span.end))[0]
         if epoch is None:  # no run has begun: an operator may step first
             self._state.first(part.epoch)
             return self.opened(span)
         self._state.fence(epoch, part.epoch)
-        return [TakenRange(*one) for one in near or ()] if noted else None
+        return [TakenRange(*row) for row in near or ()] if noted else None
 
     def send(self, batch: RowBatch[PostgresShape]) -> None:
-        one = batch.shape.table
+        target = batch.shape.table
         if batch.op == "truncate":
             try:
-                self._session.do(f"TRUNCATE {one.quoted}")
+                self._session.do(f"TRUNCATE {target.quoted}")
             except FeatureNotSupported as error:  # other tables refer to its rows
                 raise Rejected(
                     self._session.said(error), hint="Acknowledge it with `headwater pipeline ack`, or drop the constraint."
                 ) from None
             return
-        text = sql.delete(one, batch.key) if batch.op == "delete" else sql.upsert(one, batch.key, batch.absent)
+        text = sql.delete(target, batch.key) if batch.op == "delete" else sql.upsert(target, batch.key, batch.absent)
         self._session.do(text, (values.encode(batch.rows).decode(),))
 
     def shape(self, schema: str, name: str) -> PostgresShape | None:
-        found = table(self._own, schema, name)
-        if found is not None and found.deferrable:
+        target = table(self._own, schema, name)
+        if target is not None and target.deferrable:
             raise BadConfig(
-                f"The key of {found.namespace} is deferrable, so rows cannot be replaced by it.", hint="Make it NOT DEFERRABLE."
+                f"The key of {target.namespace} is deferrable, so rows cannot be replaced by it.", hint="Make it NOT DEFERRABLE."
             )
-        return PostgresShape(found) if found is not None else None
+        return PostgresShape(target) if target is not None else None
 
     def names_fit(self, *names: str) -> bool:
         return all(len(name.encode()) <= NAME for name in names)
 
     def create_table(self, schema: str, name: str, columns: Mapping[str, ColumnType], key: Iterable[str]) -> Sequence[str]:
         # Asked first: CREATE SCHEMA IF NOT EXISTS needs a right in the database even where the schema exists.
-        there = self._session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
-        made = sql.create_table(schema, name, columns, key)
-        return (made,) if there else (sql.create_schema(schema), made)
+        existing = self._session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+        statement = sql.create_table(schema, name, columns, key)
+        return (statement,) if existing else (sql.create_schema(schema), statement)
 
     def add_columns(self, shape: PostgresShape, columns: Mapping[str, ColumnType]) -> Sequence[str]:
         return (sql.add_columns(shape.table, columns),)

@@ -19,10 +19,10 @@ FROM pg_replication_slots WHERE slot_name = %s
 
 def slot_position(session: PostgresSession, slot: str) -> str | None:
     """The confirmed LSN of a slot; None where it does not exist. Errors: `BadConfig` for one that cannot send this database's changes."""
-    known = session.ask(_SLOT, (slot,))
-    if not known:
+    rows = session.ask(_SLOT, (slot,))
+    if not rows:
         return None
-    ((at, plugin, database, ours, status),) = known
+    ((at, plugin, database, ours, status),) = rows
     if plugin != "pgoutput":
         raise BadConfig(f"The slot {slot} uses {plugin}, not pgoutput.", hint=OWN)
     if not ours:  # slots of all databases share their names
@@ -56,11 +56,11 @@ def create_slot(session: PostgresSession, slot: str) -> str:
 
 def check_cursor(session: PostgresSession, slot: str, at: int, end: int) -> None:
     """`end`: of the WAL, or 0 where it is not known. Errors: `OffsetGone` where the slot no longer has the changes behind an LSN."""
-    known = session.ask("SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,))
+    rows = session.ask("SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,))
     hint = f"Begin the copy anew: `headwater pipeline run FILE --again`. {OWN}"
-    if not known:
+    if not rows:
         raise OffsetGone(f"The replication slot {slot} is gone, and with it the changes since the cursor.", hint=hint)
-    ((stands, status),) = known
+    ((stands, status),) = rows
     if status == "lost":
         raise OffsetGone(
             f"The server has removed WAL that the replication slot {slot} needed.",

@@ -60,14 +60,14 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
 
     def check(self, chosen: Namespaces) -> list[str]:
         with self.session() as session:
-            lines, found = [session.version()], self.tables(session, chosen)
-            lines += map(str, found)
+            lines, source_tables = [session.version()], self.tables(session, chosen)
+            lines += map(str, source_tables)
             if self.adaptor.tail:
                 slot = self._check_slot(session)
                 lines.append(slot)
-                followable(found)
-                there = self.adaptor.slot if slot_position(session, self.adaptor.slot) is not None else ""
-                check_publication(session, self.adaptor.publication, found, slot=there)
+                followable(source_tables)
+                existing_slot = self.adaptor.slot if slot_position(session, self.adaptor.slot) is not None else ""
+                check_publication(session, self.adaptor.publication, source_tables, slot=existing_slot)
         return lines
 
     def _check_slot(self, session: PostgresSession) -> str:
@@ -104,12 +104,12 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The slice's rows behind `position`: the last key that was read, or the last row's ctid where there is no key."""
         with self.session() as session:
-            one = self.planned(session, part)
+            source_table = self.planned(session, part)
             session.do(ALL_ROWS)
             session.do("SET max_parallel_workers_per_gather = 0")  # parallel workers would mix the order
             # Changes come without generated columns: a document must not lose a field by being changed.
-            columns = [column for column in one.columns if not (self.adaptor.tail and column.generated)]
-            statement = _statement(session, one, columns, part.spec, position)
+            columns = [column for column in source_table.columns if not (self.adaptor.tail and column.generated)]
+            statement = _statement(session, source_table, columns, part.spec, position)
             try:
                 yield from pieces(session, statement, "key" if part.spec["key"] else "row", piece_size(PIECE))
             except (errors.UndefinedTable, errors.UndefinedColumn) as error:
@@ -139,29 +139,31 @@ class PostgresSource(SqlSource[Postgres, PostgresSession, PostgresTable]):
         return [Slice(table.namespace, {"key": key, "table": table.quoted, "from": low, "to": high}) for low, high in pairwise(bounds)]
 
 
-def _cuts(session: PostgresSession, one: PostgresTable, slices: int) -> list[list[str]]:
+def _cuts(session: PostgresSession, source_table: PostgresTable, slices: int) -> list[list[str]]:
     """Keys, as text, that divide the table into about equal parts."""
     wanted = slices * SAMPLE
-    guessed = max(one.rows, one.bytes // 200, 1)
-    share = 100.0 if one.partitioned else min(100.0, 100.0 * wanted / guessed)
+    guessed = max(source_table.rows, source_table.bytes // 200, 1)
+    share = 100.0 if source_table.partitioned else min(100.0, 100.0 * wanted / guessed)
     sample = f"TABLESAMPLE SYSTEM ({share:.6f}) REPEATABLE (1)" if share < 100 else ""
-    names = ", ".join(quote(name) for name in one.key)
-    texts = ", ".join(f"s.{quote(name)}::text" for name in one.key)
+    names = ", ".join(quote(name) for name in source_table.key)
+    texts = ", ".join(f"s.{quote(name)}::text" for name in source_table.key)
     firsts = (
         f"SELECT {texts} FROM (SELECT {names}, part, row_number() OVER (PARTITION BY part ORDER BY {names}) AS place "
-        f"FROM (SELECT {names}, ntile({slices}) OVER (ORDER BY {names}) AS part FROM {one.quoted} {sample}) n) s "
+        f"FROM (SELECT {names}, ntile({slices}) OVER (ORDER BY {names}) AS part FROM {source_table.quoted} {sample}) n) s "
         f"WHERE s.place = 1 AND s.part > 1 ORDER BY s.part"
     )
     return [list(row) for row in session.ask(firsts)]
 
 
-def _statement(session: PostgresSession, one: PostgresTable, columns: Sequence[PostgresColumn], spec: dict[str, Any], position: Any) -> str:
+def _statement(
+    session: PostgresSession, source_table: PostgresTable, columns: Sequence[PostgresColumn], spec: dict[str, Any], position: Any
+) -> str:
     """COPY of the slice behind the position: the document, then what the next position is made of."""
 
     def literals(key: Sequence[str]) -> str:
         parts = []
-        for name, text in zip(one.key, key, strict=True):
-            column = one.column(name)
+        for name, text in zip(source_table.key, key, strict=True):
+            column = source_table.column(name)
             assert column is not None
             parts.append(f"{Literal(text).as_string(session.link)}::{column.declared}")
         return f"({', '.join(parts)})"
@@ -173,14 +175,14 @@ def _statement(session: PostgresSession, one: PostgresTable, columns: Sequence[P
             tests.append(f"t.ctid > {Literal(position['row'][0]).as_string(session.link)}::tid")
         chosen, order = f"{body}, t.ctid::text", ""
     else:
-        names = ", ".join(f"t.{quote(name)}" for name in one.key)
+        names = ", ".join(f"t.{quote(name)}" for name in source_table.key)
         if position is not None:
             tests.append(f"({names}) > {literals(position['key'])}")
         elif spec["from"] is not None:
             tests.append(f"({names}) >= {literals(spec['from'])}")
         if spec["to"] is not None:
             tests.append(f"({names}) < {literals(spec['to'])}")
-        chosen = f"{body}, {', '.join(f't.{quote(name)}::text' for name in one.key)}"
+        chosen = f"{body}, {', '.join(f't.{quote(name)}::text' for name in source_table.key)}"
         order = f" ORDER BY {names}"
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     return f"COPY (SELECT {chosen} FROM {spec['table']} t{where}{order}) TO STDOUT (FORMAT binary)"

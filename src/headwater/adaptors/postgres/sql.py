@@ -85,18 +85,18 @@ def widen_columns(table: PostgresTable, columns: Mapping[str, ColumnType]) -> st
 
 def upsert(table: PostgresTable, key: tuple[str, ...], absent: frozenset[str]) -> str:
     """Rows from a JSON list, each replacing the one of its key; without a key they are added. `absent` columns get their defaults."""
-    writable = [one for one in table.columns if not one.generated]
-    given = [one for one in writable if one.name not in absent]
-    names = ", ".join(safe(quote(one.name)) for one in given)
-    forced = " OVERRIDING SYSTEM VALUE" if any(one.identity for one in given) else ""
+    writable = [column for column in table.columns if not column.generated]
+    present = [column for column in writable if column.name not in absent]
+    names = ", ".join(safe(quote(column.name)) for column in present)
+    forced = " OVERRIDING SYSTEM VALUE" if any(column.identity for column in present) else ""
     into = safe(table.quoted)
     text = f"INSERT INTO {into} ({names}){forced} SELECT {names} FROM json_populate_recordset(NULL::{into}, %s::json)"
     if not key:
         return text
     sets = [
-        f"{safe(quote(one.name))} = {'DEFAULT' if one.name in absent else f'EXCLUDED.{safe(quote(one.name))}'}"
-        for one in writable
-        if one.name not in key or (one.loose and one.name not in absent)
+        f"{safe(quote(column.name))} = {'DEFAULT' if column.name in absent else f'EXCLUDED.{safe(quote(column.name))}'}"
+        for column in writable
+        if column.name not in key or (column.loose and column.name not in absent)
     ]
     target = ", ".join(safe(quote(name)) for name in key)
     return f"{text} ON CONFLICT ({target}) DO " + (f"UPDATE SET {', '.join(sets)}" if sets else "NOTHING")

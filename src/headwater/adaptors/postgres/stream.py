@@ -58,9 +58,9 @@ class ReplicationStream:
             with self._explained():
                 size, data = connection.get_copy_data(1)
             if size > 0:
-                found = self._understood(bytes(data))
-                if found is not None:
-                    return found
+                change = self._understood(bytes(data))
+                if change is not None:
+                    return change
             elif size < 0:
                 raise self._ended(connection.get_result())
             else:
@@ -109,8 +109,8 @@ class ReplicationStream:
             _, _, end, _ = _DATA.unpack_from(data)
             return end, data[_DATA.size :]
         if data[:1] == b"k":
-            _, end, _, asked = _ALIVE.unpack_from(data)
-            if asked:
+            _, end, _, must_answer = _ALIVE.unpack_from(data)
+            if must_answer:
                 self.keep(self._kept)
             return end, b""
         return None

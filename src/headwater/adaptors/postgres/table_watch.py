@@ -44,28 +44,28 @@ class WatchedTable(msgspec.Struct, frozen=True):
 class TableWatch:
     """The tables by their OIDs, as they were when they were copied or when following began."""
 
-    def __init__(self, publication: str, chosen: Namespaces, known: dict[int, WatchedTable], version: str | None = None) -> None:
+    def __init__(self, publication: str, chosen: Namespaces, watched: dict[int, WatchedTable], version: str | None = None) -> None:
         """`version`: of the publication, where it is known."""
-        self._publication, self._chosen, self._known, self._version = publication, chosen, known, version
+        self._publication, self._chosen, self._known, self._version = publication, chosen, watched, version
         self._told: set[int] = set()
 
     @classmethod
     def of_plan(cls, plan: CopyPlan, publication: str, chosen: Namespaces) -> TableWatch:
         entries = plan.identity.get("published", {})
-        known = {
+        watched = {
             int(oid): WatchedTable(namespace, tuple(plan.ids.get(namespace, ())), entries.get(namespace))
             for namespace, (oid, _) in plan.identity.get("tables", {}).items()
             if namespace in chosen
         }
-        return cls(publication, chosen, known, plan.identity.get("publication"))
+        return cls(publication, chosen, watched, plan.identity.get("publication"))
 
     @classmethod
     def of_now(cls, session: PostgresSession, publication: str, chosen: Namespaces) -> TableWatch:
         """The chosen tables that are published."""
-        found = _tables(session, chosen)
-        entries = published(session, publication, list(found))
-        known = {oid: WatchedTable(one.namespace, one.ids, entries[oid]) for oid, one in found.items() if oid in entries}
-        return cls(publication, chosen, known, session.one(_VERSION, (publication,)))
+        current = _tables(session, chosen)
+        entries = published(session, publication, list(current))
+        watched = {oid: WatchedTable(table.namespace, table.ids, entries[oid]) for oid, table in current.items() if oid in entries}
+        return cls(publication, chosen, watched, session.one(_VERSION, (publication,)))
 
     def check(self, session: PostgresSession) -> list[PostgresTable]:
         """Look at the tables as they are now; returns those that are followed. Errors: `Differs` for changes that are missed.
@@ -81,43 +81,45 @@ class TableWatch:
         entries = published(session, self._publication, [*now, *self._known])
         gone = [oid for oid in self._known if oid not in now]
         elsewhere = dict(session.ask(_NAMES, (gone,))) if gone else {}
-        names = {one.namespace for one in now.values()}
-        for oid, known in self._known.items():
+        names = {table.namespace for table in now.values()}
+        for oid, watched in self._known.items():
             if oid in now or oid in elsewhere:
-                one = now.get(oid)
-                self._compare(known, elsewhere[oid] if one is None else one.namespace, known.ids if one is None else one.ids)
-                self._check_entry(known, entries.get(oid))
-            elif known.namespace in names:
-                raise Differs(f"The table {known.namespace} was dropped and created anew since it was copied.", hint=f"{AGAIN}.")
-        for oid, one in now.items():
+                table = now.get(oid)
+                self._compare(watched, elsewhere[oid] if table is None else table.namespace, watched.ids if table is None else table.ids)
+                self._check_entry(watched, entries.get(oid))
+            elif watched.namespace in names:
+                raise Differs(f"The table {watched.namespace} was dropped and created anew since it was copied.", hint=f"{AGAIN}.")
+        for oid, table in now.items():
             if oid not in self._known:
-                self._check_joined(oid, one.namespace, entries.get(oid))
-        return [one for oid, one in now.items() if oid in self._known]
+                self._check_joined(oid, table.namespace, entries.get(oid))
+        return [table for oid, table in now.items() if oid in self._known]
 
     def check_change(self, session: PostgresSession, oid: int, namespace: str, ids: tuple[str, ...]) -> None:
         """Look at the table of a change as the change tells of it. Errors: `Differs`."""
-        if known := self._known.get(oid):
-            self._compare(known, namespace, ids)
+        if watched := self._known.get(oid):
+            self._compare(watched, namespace, ids)
         elif namespace in self._chosen:
             self._check_joined(oid, namespace, published(session, self._publication, [oid]).get(oid, 0))
 
-    def _compare(self, known: WatchedTable, namespace: str, ids: tuple[str, ...]) -> None:
-        if namespace != known.namespace:
+    def _compare(self, watched: WatchedTable, namespace: str, ids: tuple[str, ...]) -> None:
+        if namespace != watched.namespace:
             raise Differs(
-                f"The table {known.namespace} is called {namespace} since it was copied.", hint=f"Name it as before. Or: {AGAIN}."
+                f"The table {watched.namespace} is called {namespace} since it was copied.", hint=f"Name it as before. Or: {AGAIN}."
             )
-        if ids != known.ids:
+        if ids != watched.ids:
             raise Differs(
-                f"The rows of {namespace} are told apart by ({', '.join(ids)}), and were by ({', '.join(known.ids)}) when it was copied.",
+                f"The rows of {namespace} are told apart by ({', '.join(ids)}), and were by ({', '.join(watched.ids)}) when it was copied.",
                 hint=f"Give it its key again. Or: {AGAIN}.",
             )
 
-    def _check_entry(self, known: WatchedTable, entry: int | None) -> None:
+    def _check_entry(self, watched: WatchedTable, entry: int | None) -> None:
         if entry is None:
-            raise Differs(f"The publication {self._publication} has {known.namespace} no more: its changes are not sent.", hint=f"{AGAIN}.")
-        if known.entry is not None and entry != known.entry:
             raise Differs(
-                f"{known.namespace} has left the publication {self._publication} and joined it again: changes between were not sent.",
+                f"The publication {self._publication} has {watched.namespace} no more: its changes are not sent.", hint=f"{AGAIN}."
+            )
+        if watched.entry is not None and entry != watched.entry:
+            raise Differs(
+                f"{watched.namespace} has left the publication {self._publication} and joined it again: changes between were not sent.",
                 hint=f"{AGAIN}.",
             )
 
@@ -136,13 +138,13 @@ class TableWatch:
 
 def published(session: PostgresSession, publication: str, oids: list[int]) -> dict[int, int]:
     """The entries of the tables in the publication, by OID; without those that it does not have."""
-    found: dict[int, int] = dict(session.ask(_ENTRIES, (publication, oids)))
-    return found
+    entries: dict[int, int] = dict(session.ask(_ENTRIES, (publication, oids)))
+    return entries
 
 
 def _tables(session: PostgresSession, chosen: Namespaces) -> dict[int, PostgresTable]:
     try:
-        return {one.oid: one for one in tables(session, chosen, readable=False)}
+        return {table.oid: table for table in tables(session, chosen, readable=False)}
     except NotFound:
         return {}
 
@@ -151,6 +153,6 @@ def with_entries(plan: CopyPlan, session: PostgresSession, publication: str) -> 
     """The plan with the tables' entries in the publication, for a later run to compare."""
     oids: dict[str, Any] = {namespace: oid for namespace, (oid, _) in plan.identity["tables"].items()}
     entries = published(session, publication, list(oids.values()))
-    known = {namespace: entries[oid] for namespace, oid in oids.items() if oid in entries}
+    by_namespace = {namespace: entries[oid] for namespace, oid in oids.items() if oid in entries}
     version = session.one(_VERSION, (publication,))
-    return msgspec.structs.replace(plan, identity={**plan.identity, "published": known, "publication": version})
+    return msgspec.structs.replace(plan, identity={**plan.identity, "published": by_namespace, "publication": version})

@@ -132,8 +132,8 @@ def identities(session: PostgresSession, *, writing: bool) -> list[str]:
     may_ask = session.one("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
     system = session.one("SELECT system_identifier FROM pg_control_system()") if may_ask else ""
     ((started, standby, database),) = session.ask(_IDENTITY)
-    found = [f"postgres {system}/{started}/{database}"]
-    return [*found, f"postgres {system}/{database}"] if system and (standby or writing) else found
+    names = [f"postgres {system}/{started}/{database}"]
+    return [*names, f"postgres {system}/{database}"] if system and (standby or writing) else names
 
 
 def written_names(session: PostgresSession, tables: list[PostgresTable]) -> list[str]:
@@ -143,15 +143,15 @@ def written_names(session: PostgresSession, tables: list[PostgresTable]) -> list
 
 def tables(session: PostgresSession, chosen: Namespaces, *, readable: bool = True) -> list[PostgresTable]:
     """The chosen tables. Errors: `NotFound` when there is none; with `readable` `Forbidden` for one that cannot be read."""
-    found = [row for row in session.ask(_TABLES, (COMMITTED, EPOCH, OWNER, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
-    if not found:
+    rows = [row for row in session.ask(_TABLES, (COMMITTED, EPOCH, OWNER, None, None, None)) if f"{row[1]}.{row[2]}" in chosen]
+    if not rows:
         raise NotFound(
             f"No table in the database matches the namespace {chosen}.", hint=r"A table's namespace is schema.table: ^public\.orders$."
         )
-    for row in found:
+    for row in rows:
         if readable and not row[5]:
             raise Forbidden(f"The table {row[1]}.{row[2]} may not be read.", hint="Grant SELECT on it, or choose a narrower namespace.")
-    return _described(session, found)
+    return _described(session, rows)
 
 
 def table(session: PostgresSession, schema: str, name: str) -> PostgresTable | None:
@@ -164,27 +164,29 @@ def table_names(session: PostgresSession, schemas: Collection[str]) -> set[str]:
     return {f"{schema}.{name}" for schema, name in session.ask(_EXISTING, (list(schemas),))}
 
 
-def followable(found: Sequence[PostgresTable]) -> None:
+def followable(source_tables: Sequence[PostgresTable]) -> None:
     """Errors: `BadConfig` for a table whose changes cannot be followed."""
-    for one in found:
-        if not one.ids:
+    for source_table in source_tables:
+        if not source_table.ids:
             raise BadConfig(
-                f"The table {one.namespace} has no replica identity, so its changes cannot be followed.",
+                f"The table {source_table.namespace} has no replica identity, so its changes cannot be followed.",
                 hint="Give it a primary key, or REPLICA IDENTITY USING INDEX, or choose a narrower namespace.",
             )
-        if generated := [name for name in one.ids if (column := one.column(name)) is not None and column.generated]:
+        if generated := [name for name in source_table.ids if (column := source_table.column(name)) is not None and column.generated]:
             raise BadConfig(
-                f"The key of {one.namespace} has {', '.join(generated)}, a generated column, which the server does not send with a change.",
+                f"The key of {source_table.namespace} has {', '.join(generated)}, a generated column, "
+                "which the server does not send with a change.",
                 hint="Choose another key with REPLICA IDENTITY USING INDEX, or a narrower namespace.",
             )
-        if one.unlogged:
+        if source_table.unlogged:
             raise BadConfig(
-                f"The table {one.namespace} is unlogged, so its changes cannot be followed.",
-                hint=f"ALTER TABLE {one.quoted} SET LOGGED, or choose a narrower namespace.",
+                f"The table {source_table.namespace} is unlogged, so its changes cannot be followed.",
+                hint=f"ALTER TABLE {source_table.quoted} SET LOGGED, or choose a narrower namespace.",
             )
-        if one.heirs:
+        if source_table.heirs:
             raise BadConfig(
-                f"Other tables inherit from {one.namespace}: their rows are copied with it, but their changes come under their own names.",
+                f"Other tables inherit from {source_table.namespace}: their rows are copied with it, "
+                "but their changes come under their own names.",
                 hint="Choose the tables that inherit from it instead, or copy it without following it.",
             )
 
@@ -203,16 +205,16 @@ def may_replicate(session: PostgresSession) -> None:
             raise Forbidden(f"The URI's user {name} may not replicate.", hint=f"Let a superuser run: ALTER ROLE {name} REPLICATION")
 
 
-def leaves(session: PostgresSession, one: PostgresTable) -> list[str]:
+def leaves(session: PostgresSession, source_table: PostgresTable) -> list[str]:
     """The tables that together have all rows of a table: a ctid is unique within one of them only."""
-    if not one.partitioned and not one.heirs:
-        return [one.quoted]
-    return [row[0] for row in session.ask(_LEAVES if one.partitioned else _HEIRS, (one.oid,))]
+    if not source_table.partitioned and not source_table.heirs:
+        return [source_table.quoted]
+    return [row[0] for row in session.ask(_LEAVES if source_table.partitioned else _HEIRS, (source_table.oid,))]
 
 
 def estimated_rows(session: PostgresSession, chosen: list[PostgresTable]) -> int | None:
     """An estimate of the rows of the tables; None where one of them was never analysed."""
-    rows: int | None = session.one(_ESTIMATE, ([one.oid for one in chosen],))
+    rows: int | None = session.one(_ESTIMATE, ([source_table.oid for source_table in chosen],))
     return rows
 
 
@@ -261,8 +263,8 @@ def document(columns: Sequence[PostgresColumn], alias: str = "t") -> str:
     if not columns:
         return "'{}'"
     fields = []
-    for number, one in enumerate(columns):
-        name = values.encode(one.name).decode().replace("'", "''")
+    for number, column in enumerate(columns):
+        name = values.encode(column.name).decode().replace("'", "''")
         name = f"E'{'{' if number == 0 else ','}{name.replace(chr(92), chr(92) * 2)}:'"
-        fields.append(f"{name}||coalesce({json_of(one.kind, f'{alias}.{quote(one.name)}')},'null')")
+        fields.append(f"{name}||coalesce({json_of(column.kind, f'{alias}.{quote(column.name)}')},'null')")
     return "||".join(fields) + "||'}'"

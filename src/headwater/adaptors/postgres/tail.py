@@ -48,16 +48,16 @@ def prepare(adaptor: Postgres, chosen: Namespaces) -> dict[str, Any]:
     uri, slot, publication = adaptor.address(), adaptor.slot, adaptor.publication
     with PostgresSession(uri) as session:
         logical(session)
-        found = tables(session, chosen)
-        followable(found)
+        source_tables = tables(session, chosen)
+        followable(source_tables)
         at = slot_position(session, slot)  # one that cannot be used is an error before anything is made
-        publish(session, publication, found, slot=slot if at is not None else "")
+        publish(session, publication, source_tables, slot=slot if at is not None else "")
         if at is None:
             # After the publication: the server decodes a change with the catalog of that moment, in which the publication must exist.
             at = create_slot(session, slot)
         else:
             probe(uri, slot, publication, start=lsn(at), end=wal_end(session))
-        wait_for_writers(session, [one.oid for one in found])
+        wait_for_writers(session, [source_table.oid for source_table in source_tables])
         return {"lsn": at, "seen": 0}
 
 
@@ -68,24 +68,24 @@ def follow(adaptor: Postgres, cursor: Any, chosen: Namespaces, stopped: Callable
         end = wal_end(session)
         check_cursor(session, adaptor.slot, lsn(cursor["lsn"]), end)
         watch = TableWatch.of_now(session, adaptor.publication, chosen)
-    kept, looked = dict(cursor), time.monotonic()
+    durable, looked = dict(cursor), time.monotonic()
     while not stopped():
-        stream = ReplicationStream(uri, adaptor.slot, adaptor.publication, lsn(kept["lsn"]))
-        reading = _ChangeReader(uri, watch, chosen, cursor=kept, end=end)
+        stream = ReplicationStream(uri, adaptor.slot, adaptor.publication, lsn(durable["lsn"]))
+        reading = _ChangeReader(uri, watch, chosen, cursor=durable, end=end)
         try:
             while not stopped():
                 piece = reading.piece(stream)
-                asked = time.monotonic()
+                begun = time.monotonic()
                 yield piece
                 if piece.messages:
-                    kept = piece.position
-                if asked - looked > LOOK:
-                    looked = asked
+                    durable = piece.position
+                if begun - looked > LOOK:
+                    looked = begun
                     reading.look()
-                if time.monotonic() - asked > AWAY:
+                if time.monotonic() - begun > AWAY:
                     break  # the server has probably closed the connection: begin again at the last durable cursor
                 if piece.messages:
-                    stream.keep(lsn(kept["lsn"]))
+                    stream.keep(lsn(durable["lsn"]))
         finally:
             reading.close()
             stream.close()
@@ -160,85 +160,86 @@ class _ChangeReader:
             self._session.close()
 
     def _name(self) -> str:
-        return next((one.namespace for one in self._tables.values() if one.namespace in self._chosen), "postgres")
+        return next((followed.namespace for followed in self._tables.values() if followed.namespace in self._chosen), "postgres")
 
     def _messages(self, data: bytes) -> list[Message]:
-        found = decode(data)
-        match found:
+        event = decode(data)
+        match event:
             case Begin(at=at):
                 self._open, self._index, self._at = True, 0, at
             case Commit(end=end):
                 self._open, self._lsn, self._index, self._skip = False, end, 0, 0
             case Relation():
-                self._tables[found.oid] = self._followed(found)
+                self._tables[event.oid] = self._followed(event)
             case RowChange():
                 self._index += 1
-                one = self._tables[found.relation]
-                if self._index > self._skip and one.namespace in self._chosen:
-                    return self._changed(one, found)
+                followed = self._tables[event.relation]
+                if self._index > self._skip and followed.namespace in self._chosen:
+                    return self._changed(followed, event)
             case Truncate():
                 self._index += 1
                 if self._index > self._skip:
-                    names = [self._tables[oid].namespace for oid in found.relations if oid in self._tables]
+                    names = [self._tables[oid].namespace for oid in event.relations if oid in self._tables]
                     return [
                         Message(name, {"command": "truncate"}, Op.COMMAND, self._at, Mode.SYNC) for name in names if name in self._chosen
                     ]
         return []
 
-    def _changed(self, one: _FollowedTable, change: RowChange) -> list[Message]:
+    def _changed(self, followed: _FollowedTable, change: RowChange) -> list[Message]:
         if change.new is None:
             assert change.old is not None
-            return [self._message(one, Op.DELETE, one.document(change.old, only=one.ids))]
+            return [self._message(followed, Op.DELETE, followed.document(change.old, only=followed.ids))]
         cells = change.new
         if change.old is not None:  # an unchanged key that is too large to be sent again: the old row has it
             cells = tuple(
-                old if new is UNCHANGED and name in one.ids else new for name, new, old in zip(one.names, cells, change.old, strict=True)
+                old if new is UNCHANGED and name in followed.ids else new
+                for name, new, old in zip(followed.names, cells, change.old, strict=True)
             )
-        data = one.document(cells)
+        data = followed.document(cells)
         out: list[Message] = []
         if change.kind == "update":
             if change.old is not None:
-                before = one.document(change.old)
+                before = followed.document(change.old)
                 # Compared as they are written: 1.1 and 1.10 are equal numbers, and may be two rows of a sink.
-                if any(values.canonical(before.get(name)) != values.canonical(data.get(name)) for name in one.ids):
-                    out.append(self._message(one, Op.DELETE, {name: before.get(name) for name in one.ids}))
+                if any(values.canonical(before.get(name)) != values.canonical(data.get(name)) for name in followed.ids):
+                    out.append(self._message(followed, Op.DELETE, {name: before.get(name) for name in followed.ids}))
                 if change.whole:
-                    data = {name: data.get(name, before.get(name)) for name in one.names}
-            if len(data) < len(one.names):
-                data = self._filled(one, data, cells)
+                    data = {name: data.get(name, before.get(name)) for name in followed.names}
+            if len(data) < len(followed.names):
+                data = self._filled(followed, data, cells)
         # A changed key is a new document: the old one is deleted above.
-        return [*out, self._message(one, Op.INSERT if change.kind == "insert" or out else Op.UPDATE, data)]
+        return [*out, self._message(followed, Op.INSERT if change.kind == "insert" or out else Op.UPDATE, data)]
 
-    def _message(self, one: _FollowedTable, op: Op, data: dict[str, Any]) -> Message:
-        return Message(one.namespace, data, op, self._at, Mode.SYNC, id_fields=one.ids)
+    def _message(self, followed: _FollowedTable, op: Op, data: dict[str, Any]) -> Message:
+        return Message(followed.namespace, data, op, self._at, Mode.SYNC, id_fields=followed.ids)
 
-    def _filled(self, one: _FollowedTable, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
+    def _filled(self, followed: _FollowedTable, data: dict[str, Any], cells: Sequence[Cell]) -> dict[str, Any]:
         """The document with the large values that the change did not touch, as they are now in the table. A row that is deleted by now
         has none; its delete follows."""
-        known = one.table.columns if one.table is not None else ()
-        missing = [column for column in known if column.name in one.names and column.name not in data]
-        if one.table is None or not missing:
+        columns = followed.table.columns if followed.table is not None else ()
+        missing = [column for column in columns if column.name in followed.names and column.name not in data]
+        if followed.table is None or not missing:
             return data
         tests: list[str] = []
-        given: list[Any] = []
-        for name in one.ids:
-            column = one.table.column(name)
+        parameters: list[Any] = []
+        for name in followed.ids:
+            column = followed.table.column(name)
             if column is None:
                 return data
             tests.append(f"t.{quote(name)} = %s::text::{column.declared}")
-            given.append(cells[one.names.index(name)])
-        question = f"SELECT {document(missing).replace('%', '%%')} FROM {one.table.quoted} t WHERE {' AND '.join(tests)}"
-        text = (self._ask(lambda session: session.one(question, given)) or "{}").encode()
+            parameters.append(cells[followed.names.index(name)])
+        question = f"SELECT {document(missing).replace('%', '%%')} FROM {followed.table.quoted} t WHERE {' AND '.join(tests)}"
+        text = (self._ask(lambda session: session.one(question, parameters)) or "{}").encode()
         self._fetched += len(text)
-        found = data | values.decode(text)
-        return {name: found[name] for name in one.names if name in found}
+        complete = data | values.decode(text)
+        return {name: complete[name] for name in followed.names if name in complete}
 
     def _followed(self, relation: Relation) -> _FollowedTable:
         oids = [kind for _, kind in relation.columns]
         kinds, now = self._ask(lambda session: (types(session, oids), table(session, relation.schema, relation.name)))
-        found = _FollowedTable(relation, kinds, now)
-        self._ask(lambda session: self._watch.check_change(session, relation.oid, found.namespace, found.ids))
-        return found
+        followed = _FollowedTable(relation, kinds, now)
+        self._ask(lambda session: self._watch.check_change(session, relation.oid, followed.namespace, followed.ids))
+        return followed
 
     def _ask(self, question: Callable[[PostgresSession], T]) -> T:
         """Ask over a second connection, which stays open."""
@@ -260,9 +261,9 @@ class _FollowedTable:
         self._make = [converter(kinds.get(kind, Type("text"))) for _, kind in relation.columns]
         self.table = now
         # The present key, in its order, where the change has it: the table may have another key since.
-        known = now.ids if now is not None else ()
-        told = set(known) <= set(relation.key) if relation.full else set(known) == set(relation.key)
-        self.ids = known if known and told else relation.key
+        key = now.ids if now is not None else ()
+        same_key = set(key) <= set(relation.key) if relation.full else set(key) == set(relation.key)
+        self.ids = key if key and same_key else relation.key
 
     def document(self, cells: Sequence[Cell], only: Sequence[str] = ()) -> dict[str, Any]:
         """The row as JSON values, without those that were not sent."""

@@ -139,10 +139,10 @@ def _list(text: str, element: Type) -> list[Any]:
     """An array's text, `{1,NULL,"a b",{...}}`, perhaps with its bounds before it."""
     if text.startswith("["):
         text = text.partition("=")[2]
-    found, end = _items(text, 1, element)
+    items, end = _items(text, 1, element)
     if end != len(text):
         raise BadInput(f"PostgreSQL gave an array that cannot be understood: {text[:100]!r}.")
-    return found
+    return items
 
 
 def _items(text: str, at: int, element: Type) -> tuple[list[Any], int]:

@@ -62,14 +62,14 @@ def wait_for_writers(session: PostgresSession, oids: Sequence[int]) -> None:
     Errors: `Timeout`, which names who is waited for.
     """
     deadline = monotonic() + PATIENCE
-    given = (list(oids), list(oids))
-    waited = {one.virtual for one in _asked(session, _WRITERS, given)}
+    parameters = (list(oids), list(oids))
+    waited = {transaction.virtual for transaction in _asked(session, _WRITERS, parameters)}
     while waited:
-        found = [one for one in _asked(session, _WRITERS, given) if one.virtual in waited]
-        if not found:
+        transactions = [transaction for transaction in _asked(session, _WRITERS, parameters) if transaction.virtual in waited]
+        if not transactions:
             return
         if monotonic() >= deadline:
-            raise waiting_for("The copy waits for transactions that have written to its tables", found)
+            raise waiting_for("The copy waits for transactions that have written to its tables", transactions)
         sleep(_POLL)
 
 
@@ -78,12 +78,12 @@ def everybody(session: PostgresSession) -> list[OpenTransaction]:
     return _asked(session, _EVERYBODY)
 
 
-def waiting_for(what: str, found: Sequence[OpenTransaction]) -> Timeout:
+def waiting_for(problem: str, transactions: Sequence[OpenTransaction]) -> Timeout:
     return Timeout(
-        f"{what}: {', '.join(map(str, found[:3]))}{f' and {len(found) - 3} more' if len(found) > 3 else ''}.",
-        hint=f"Let them end, or end them: {'; '.join(one.ending for one in found[:3])}",
+        f"{problem}: {', '.join(map(str, transactions[:3]))}{f' and {len(transactions) - 3} more' if len(transactions) > 3 else ''}.",
+        hint=f"Let them end, or end them: {'; '.join(transaction.ending for transaction in transactions[:3])}",
     )
 
 
-def _asked(session: PostgresSession, question: str, given: object = None) -> list[OpenTransaction]:
-    return [OpenTransaction(*row) for row in session.ask(question, given)]
+def _asked(session: PostgresSession, question: str, parameters: object = None) -> list[OpenTransaction]:
+    return [OpenTransaction(*row) for row in session.ask(question, parameters)]

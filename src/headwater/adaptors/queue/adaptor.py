@@ -86,20 +86,20 @@ class QueueAdaptor(CanTail, CanWrite, frozen=True, kw_only=True):
                 Template(text)
         except BadInput as error:
             raise BadConfig(error.message, hint=error.hint) from error
-        made = msgspec.structs.replace(self, home=os.getcwd())
+        adaptor = msgspec.structs.replace(self, home=os.getcwd())
         if isinstance(self.address, str) and "${" not in self.address:  # an address with a password is refused before it can be shown
-            made.located()
-        return made
+            adaptor.located()
+        return adaptor
 
     def __str__(self) -> str:
         return f"queue({self.queue}{'' if self.address is None else f', {self.address}'})"
 
     def located(self) -> HeadwaterAddress:
         """Where the queue is. Errors: `BadConfig`."""
-        found = address_in(self.address, self.home, {})
-        if found.kind == "kafka" and self.address is not None:
+        address = address_in(self.address, self.home, {})
+        if address.kind == "kafka" and self.address is not None:
             raise BadConfig("A queue is reached through its server.", hint="Give http(s)://host:port of a server whose log is on Kafka.")
-        return found
+        return address
 
 
 queue = factory(QueueAdaptor)

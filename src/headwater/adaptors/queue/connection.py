@@ -105,7 +105,7 @@ class SharedDoors:
     def close_unused(self) -> None:
         """Close every door that nobody uses, so that other processes may own the queues."""
         with self._lock:
-            for door in [one for one in self._open.values() if not one.users]:
+            for door in [entry for entry in self._open.values() if not entry.users]:
                 self._forget(door)
 
     def _close_unused(self, door: SharedDoor, turn: int) -> None:
@@ -114,7 +114,7 @@ class SharedDoors:
                 self._forget(door)
 
     def _forget(self, door: SharedDoor) -> None:
-        for key in [key for key, one in self._open.items() if one is door]:
+        for key in [key for key, entry in self._open.items() if entry is door]:
             del self._open[key]
         door.close()
 
@@ -197,8 +197,8 @@ class QueueConnection(Closing):
 
     def put(self, rows: Sequence[NewRow]) -> list[Put]:
         """Put rows, all of them or none. Errors: `BadInput` for rows that the queue refuses."""
-        found: list[Put] = self._ask(lambda: self._queue.put_many(rows))
-        return found
+        outcomes: list[Put] = self._ask(lambda: self._queue.put_many(rows))
+        return outcomes
 
     def cancel(self, key: bytes) -> None:
         """Cancel the waiting row of a key. Errors: `NotFound`; `Conflict` while it is processed."""
@@ -222,10 +222,10 @@ class QueueConnection(Closing):
         self, n: int, *, lease: int, wait: int, group: str, worker: str, done: Sequence[str]
     ) -> tuple[list[ClaimedQueueRow], list[str]]:
         """Finish rows by their tokens, and claim up to `n` others; wait so many milliseconds for the first. Also the stale tokens."""
-        found = self._ask(
+        answer = self._ask(
             lambda: self._queue.exchange(n, lease=f"{lease}ms", wait=f"{wait}ms", group=group, worker=worker, done=list(done))
         )
-        return [ClaimedQueueRow(read_row(one.shown()), one.token) for one in found.claims], list(found.stale)
+        return [ClaimedQueueRow(read_row(claim.shown()), claim.token) for claim in answer.claims], list(answer.stale)
 
     def done(self, tokens: Sequence[str]) -> list[str]:
         """Finish rows. Returns the tokens that no longer count."""

@@ -40,7 +40,7 @@ class LeaseExtension(Closing):
     def done(self, tokens: Sequence[str]) -> None:
         """These need no lease any more."""
         with self._lock:
-            self._tokens = [one for one in self._tokens if one not in set(tokens)]
+            self._tokens = [token for token in self._tokens if token not in set(tokens)]
 
     def end(self) -> None:
         with self._lock:

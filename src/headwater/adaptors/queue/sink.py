@@ -124,7 +124,7 @@ class QueueWriter(SinkWriter):
                 self._write(batch.start, batch.end, batch.messages)
                 return
             for start, end in missing(batch.start, batch.end, self._note.taken):  # an earlier attempt may have put a part of them
-                self._write(start, end, [one for one in batch.messages if start <= one.offset < end])
+                self._write(start, end, [message for message in batch.messages if start <= message.offset < end])
         except HeadwaterError as error:
             raise _blamed(error) from error
 
@@ -188,9 +188,9 @@ class QueueWriter(SinkWriter):
         identity = identity_of(message, "A queue")
         key = (made_id(self._part.pipeline, message) if identity is None and self._key.is_id else self._key.filled(message)).encode()
         if not 0 < len(key) <= MAX_KEY or key.startswith(NOTES):
-            what = "is empty" if not key else f"begins with {NOTES.decode()}" if key.startswith(NOTES) else f"has {len(key)} bytes"
+            problem = "is empty" if not key else f"begins with {NOTES.decode()}" if key.startswith(NOTES) else f"has {len(key)} bytes"
             raise BadInput(
-                f"The key {key[:40].decode(errors='replace')!r} {what}.", hint=f"Keys have 1 to {MAX_KEY} bytes: say key= otherwise."
+                f"The key {key[:40].decode(errors='replace')!r} {problem}.", hint=f"Keys have 1 to {MAX_KEY} bytes: say key= otherwise."
             )
         if message.op is Op.DELETE and not adaptor.envelope:
             return Step(message.offset, None, key)

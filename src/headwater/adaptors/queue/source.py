@@ -65,14 +65,14 @@ class QueueSource(SourceAdaptor[QueueAdaptor]):
         adaptor = self.adaptor
         lease, worker = int(adaptor.lease), f"pipeline-{random_id()}"
         with self._connected(chosen) as connection, LeaseExtension(connection, lease) as leases:
-            # All of both are in the log. `told`: done is said of them with the next call. `lost`: it came too late, and they come again.
-            told = [] if not cursor else msgspec.convert(cursor, list[TakenRow])
+            # All of both are in the log. `finished`: done is said of them with the next call. `lost`: too late, and they come again.
+            finished = [] if not cursor else msgspec.convert(cursor, list[TakenRow])
             lost, most, wait = list[TakenRow](), min(_FIRST, adaptor.batch), 0
             while not stopped() and not connection.displaced:
                 claims, stale = connection.claim(
-                    most, lease=lease, wait=wait, group=adaptor.group, worker=worker, done=[one.token for one in told]
+                    most, lease=lease, wait=wait, group=adaptor.group, worker=worker, done=[row.token for row in finished]
                 )
-                lost, told = [*lost, *_among(told, stale)], []
+                lost, finished = [*lost, *_among(finished, stale)], []
                 if not claims:
                     if lost and not connection.due():
                         lost = []  # somebody else has finished them
@@ -80,25 +80,25 @@ class QueueSource(SourceAdaptor[QueueAdaptor]):
                     wait = _WAIT
                     continue
                 wait = 0
-                leases.begin([one.token for one in claims])
+                leases.begin([claim.token for claim in claims])
                 if lost:
-                    claims, lost, told = _apart(claims, lost)
+                    claims, lost, finished = _apart(claims, lost)
                 if claims:
-                    size = sum(len(one.row.data) for one in claims)
+                    size = sum(len(claim.row.data) for claim in claims)
                     most = max(1, min(adaptor.batch, most * 4, int(_PIECE * len(claims) / max(1, size))))
                 while claims:
-                    piece, taken, claims = self._piece(claims, [*lost, *told], connection)
+                    piece, taken, claims = self._piece(claims, [*lost, *finished], connection)
                     yield piece
-                    told += taken  # the caller asks for more: what was given is durable
+                    finished += taken  # the caller asks for more: what was given is durable
                     if claims:
-                        leases.done([one.token for one in told])
-                        lost, told = [*lost, *_among(told, connection.done([one.token for one in told]))], []
+                        leases.done([row.token for row in finished])
+                        lost, finished = [*lost, *_among(finished, connection.done([row.token for row in finished]))], []
                 leases.end()
-            if told:
-                connection.done([one.token for one in told])
+            if finished:
+                connection.done([row.token for row in finished])
 
     def _piece(
-        self, claims: Sequence[ClaimedQueueRow], known: Sequence[TakenRow], connection: QueueConnection
+        self, claims: Sequence[ClaimedQueueRow], earlier: Sequence[TakenRow], connection: QueueConnection
     ) -> tuple[Piece, list[TakenRow], list[ClaimedQueueRow]]:
         """The next piece, its rows, and the claims behind it. Errors: `TooLarge` for a row that no record can hold, which stays."""
         gathered, taken = PieceBuffer(_PIECE), list[TakenRow]()
@@ -108,7 +108,7 @@ class QueueSource(SourceAdaptor[QueueAdaptor]):
             if len(row.data) * _GROWS > LONGEST and (length := len(values.store(message.data))) > LONGEST:
                 if taken:
                     break
-                connection.release([one.token for one in claims])
+                connection.release([claim.token for claim in claims])
                 raise TooLarge(
                     f"The row {row.id} of the queue {self.adaptor.queue} has {length} bytes, and a record of the log at most {LONGEST}: it "
                     "stays in the queue.",
@@ -118,7 +118,7 @@ class QueueSource(SourceAdaptor[QueueAdaptor]):
                 break
             gathered.add(message, wrong, size=len(row.data))
             taken.append(TakenRow.of(claimed))
-        return gathered.piece(_position([*known, *taken])), taken, list(claims[len(taken) :])
+        return gathered.piece(_position([*earlier, *taken])), taken, list(claims[len(taken) :])
 
     def _connected(self, chosen: Namespaces) -> QueueConnection:
         """Errors: `UnknownQueue`; `NotFound` for a directory that is not there, and where the namespaces leave the queue out."""
@@ -146,8 +146,8 @@ def message_of(row: Row, queue: str, decimals: Decimals) -> tuple[Message, str]:
 
     And why it cannot be read as `decimals` says; empty where it can.
     """
-    found, wrong = (row.data, "") if row.form == BINARY else decoded_any(row.data, decimals)
-    data = dict(found) if isinstance(found, dict) else {} if found is None else {_DATA: values.extended(found)}
+    content, wrong = (row.data, "") if row.form == BINARY else decoded_any(row.data, decimals)
+    data = dict(content) if isinstance(content, dict) else {} if content is None else {_DATA: values.extended(content)}
     try:
         key: Any = row.key.decode()
     except UnicodeDecodeError:
@@ -157,16 +157,20 @@ def message_of(row: Row, queue: str, decimals: Decimals) -> tuple[Message, str]:
 
 def _among(rows: Sequence[TakenRow], tokens: Sequence[str]) -> list[TakenRow]:
     wanted = set(tokens)
-    return [one for one in rows if one.token in wanted]
+    return [row for row in rows if row.token in wanted]
 
 
 def _apart(claims: Sequence[ClaimedQueueRow], lost: Sequence[TakenRow]) -> tuple[list[ClaimedQueueRow], list[TakenRow], list[TakenRow]]:
     """The claims without those that the log has, the lost rows that did not come again, and those that did, by their new claims."""
-    known = {one.content for one in lost}
-    found = {one.token: TakenRow.of(one) for one in claims}
-    again = {token: row for token, row in found.items() if row.content in known}
+    lost_contents = {row.content for row in lost}
+    rows = {claim.token: TakenRow.of(claim) for claim in claims}
+    again = {token: row for token, row in rows.items() if row.content in lost_contents}
     contents = {row.content for row in again.values()}
-    return [one for one in claims if one.token not in again], [one for one in lost if one.content not in contents], list(again.values())
+    return (
+        [claim for claim in claims if claim.token not in again],
+        [row for row in lost if row.content not in contents],
+        list(again.values()),
+    )
 
 
 def _position(rows: Sequence[TakenRow]) -> Any:

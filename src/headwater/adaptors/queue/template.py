@@ -22,7 +22,7 @@ class Template:
     def __init__(self, text: str) -> None:
         parts = _FIELD.split(text)
         self.texts, self.names = parts[::2], parts[1::2]
-        if any(not name.strip() for name in self.names) or any("{" in one or "}" in one for one in self.texts):
+        if any(not name.strip() for name in self.names) or any("{" in literal or "}" in literal for literal in self.texts):
             raise BadInput(f"{text!r} has braces that hold no field.", hint='Write such as "page:{path}", or "{id}".')
 
     @property
@@ -41,10 +41,10 @@ class Template:
 def _shown(message: Message, name: str) -> str:
     if name == NAMESPACE:
         return message.namespace
-    found: Any = message.id if name == ID else message.data
+    value: Any = message.id if name == ID else message.data
     for step in () if name == ID else name.split("."):
-        found = found.get(step) if isinstance(found, dict) else None
-    if found is None:
-        what = f"the id {', '.join(message.id_fields)}" if name == ID else f"the field {name}"
-        raise BadInput(f"The document has no value for {what}.", hint="Correct it with edit, or say key= and lane= otherwise.")
-    return found if isinstance(found, str) else values.canonical(found).decode()
+        value = value.get(step) if isinstance(value, dict) else None
+    if value is None:
+        label = f"the id {', '.join(message.id_fields)}" if name == ID else f"the field {name}"
+        raise BadInput(f"The document has no value for {label}.", hint="Correct it with edit, or say key= and lane= otherwise.")
+    return value if isinstance(value, str) else values.canonical(value).decode()

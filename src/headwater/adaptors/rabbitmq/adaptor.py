@@ -62,16 +62,16 @@ class RabbitMQ(CanTail, CanWrite, frozen=True, kw_only=True):
     def queues_for(self, chosen: Namespaces) -> list[str]:
         """The queues to read. Errors: `BadConfig` where nothing names them: the protocol cannot list them."""
         if self.queues:
-            found = [name for name in self.queues if name in chosen]
+            names = [name for name in self.queues if name in chosen]
         else:
             plain = _PLAIN.fullmatch(chosen.expression)
-            found = [re.sub(r"\\(.)", r"\1", plain[1])] if plain else []
-        if not found:
+            names = [re.sub(r"\\(.)", r"\1", plain[1])] if plain else []
+        if not names:
             raise BadConfig(
                 f"No queue is named: the namespace {chosen} is no single name, and AMQP cannot list queues.",
                 hint='Name them: rabbitmq(..., queues=["orders"]).',
             )
-        return found
+        return names
 
 
 rabbitmq = factory(RabbitMQ)

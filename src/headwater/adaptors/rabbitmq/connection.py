@@ -21,41 +21,41 @@ REFUSED, ABSENT, TOO_LARGE, PRECONDITION = 403, 404, 311, 406  # reply codes of 
 
 def parameters(adaptor: RabbitMQ) -> Any:
     """The parameters of a connection. Errors: `BadConfig`."""
-    known = adaptor.resolved()
-    text = str(known.uri)
+    resolved = adaptor.resolved()
+    text = str(resolved.uri)
     try:
         parts = urlsplit(text)
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             raise ValueError
-        found = pika.URLParameters(text)
+        settings = pika.URLParameters(text)
     except (ValueError, TypeError) as error:
         shown = str(adaptor.uri) if isinstance(adaptor.uri, Env) else "The uri"  # what was written, where that holds no secret
         hint = "Give amqp://user:password@host:5672/vhost."
         raise BadConfig(f"{shown} is no address of RabbitMQ.", hint=hint) from error.with_traceback(None)
-    if known.ca is not None:
-        found.ssl_options = pika.SSLOptions(trusting(known.ca), found.host)
-    found.socket_timeout = found.stack_timeout = SECONDS
-    found.connection_attempts = 1
+    if resolved.ca is not None:
+        settings.ssl_options = pika.SSLOptions(trusting(resolved.ca), settings.host)
+    settings.socket_timeout = settings.stack_timeout = SECONDS
+    settings.connection_attempts = 1
     # A reader that waits answers no heartbeats, and the broker would close the connection. TCP keepalive notices a lost peer.
-    found.heartbeat = 0
-    found.tcp_options = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-    return found
+    settings.heartbeat = 0
+    settings.tcp_options = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+    return settings
 
 
-def place(found: Any) -> str:
-    return f"{found.host}:{found.port}, virtual host {found.virtual_host}"
+def place(settings: Any) -> str:
+    return f"{settings.host}:{settings.port}, virtual host {settings.virtual_host}"
 
 
 @contextmanager
 def connected(adaptor: RabbitMQ) -> Iterator[Any]:
     """A blocking connection. Errors: `Unreachable`, `Denied`, `NotFound`, `BadConfig`, also for pika's errors inside."""
-    found = parameters(adaptor)
+    settings = parameters(adaptor)
     connection: Any = None
     try:
-        connection = pika.BlockingConnection(found)
+        connection = pika.BlockingConnection(settings)
         yield connection
     except (exceptions.AMQPError, OSError) as error:
-        raise explained(error, place(found)) from None
+        raise explained(error, place(settings)) from None
     finally:
         with suppress(exceptions.AMQPError, OSError):  # it may be gone already
             if connection is not None and connection.is_open:

@@ -46,14 +46,14 @@ class RabbitMQSink(SinkAdaptor[RabbitMQ]):
 
     def place(self, namespace: str) -> str:
         """The queue of a message that goes to the default exchange by its namespace: AMQP does not tell the queues of other exchanges."""
-        seen = not self.adaptor.exchange and not self.adaptor.key_in_field
-        return self.adaptor.routing_key.replace("{namespace}", namespace) if seen else namespace
+        by_name = not self.adaptor.exchange and not self.adaptor.key_in_field
+        return self.adaptor.routing_key.replace("{namespace}", namespace) if by_name else namespace
 
     def overlaps(self, reads: Sequence[Location]) -> list[Location]:
         if self.adaptor.exchange or self.adaptor.key_in_field:
             return []
         where = virtual_host(self.adaptor)
-        return [one for one in reads if one.system == where]
+        return [location for location in reads if location.system == where]
 
     def writer(self, part: Part) -> SinkWriter:
         return RabbitMQWriter(self.adaptor, part)
@@ -90,16 +90,18 @@ class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
         return OutgoingMessage(message.offset, exchange, key, values.encode(message.data), properties)
 
     def _key(self, message: Message) -> str:
-        said = self._adaptor.routing_key
+        routing_key = self._adaptor.routing_key
         if not self._adaptor.key_in_field:
-            return said.replace("{namespace}", message.namespace)
-        found: Any = message.data
-        for name in said.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-        found = values.native(found)
-        if found is None or isinstance(found, dict | list | bytes):
-            raise BadInput(f"The field {said} holds no routing key.", hint="Correct it with edit, or say routing_key without key_in_field.")
-        return found if isinstance(found, str) else values.encode(values.extended(found)).decode()
+            return routing_key.replace("{namespace}", message.namespace)
+        value: Any = message.data
+        for name in routing_key.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        value = values.native(value)
+        if value is None or isinstance(value, dict | list | bytes):
+            raise BadInput(
+                f"The field {routing_key} holds no routing key.", hint="Correct it with edit, or say routing_key without key_in_field."
+            )
+        return value if isinstance(value, str) else values.encode(values.extended(value)).decode()
 
     def send(self, converted: Sequence[OutgoingMessage]) -> None:
         alone = converted[0].offset if len(converted) == 1 else -1
@@ -114,7 +116,7 @@ class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
         except MessageTooLarge as error:
             raise Rejected(f"RabbitMQ refuses a message: {error}.", offset=alone, hint="Make it smaller.") from None
         if returned:  # the others are confirmed; those behind it are sent again
-            no = min(returned, key=lambda one: one.offset)
+            no = min(returned, key=lambda message: message.offset)
             to = f"exchange {no.exchange!r}" if no.exchange else "the default exchange"
             raise Rejected(
                 f"No queue would get it: {to} of {self._where} has none for the routing key {no.key!r}.",
@@ -126,9 +128,9 @@ class RabbitMQWriter(ConvertingWriter[OutgoingMessage]):
 
 def virtual_host(adaptor: RabbitMQ) -> str:
     """The identity of the virtual host, whatever address it is reached by. Errors: `Unreachable`, `Denied`, `BadConfig`."""
-    found = parameters(adaptor)
-    with closing(ConfirmingChannel(found)) as channel:
-        return f"rabbitmq {channel.cluster}/{found.virtual_host}"
+    settings = parameters(adaptor)
+    with closing(ConfirmingChannel(settings)) as channel:
+        return f"rabbitmq {channel.cluster}/{settings.virtual_host}"
 
 
 class DeadlinePassed(Exception):
@@ -142,8 +144,8 @@ class MessageTooLarge(Exception):
 class ConfirmingChannel:
     """A channel with publisher confirms, for many messages at once: pika's blocking channel waits for each message."""
 
-    def __init__(self, found: Any) -> None:
-        self.where = place(found)
+    def __init__(self, settings: Any) -> None:
+        self.where = place(settings)
         self._channel: Any = None
         self._problem: BaseException | None = None
         self._open = self._closing = self._closed = False
@@ -154,7 +156,7 @@ class ConfirmingChannel:
         self._refused = False
         self._published = 0
         self._connection = pika.SelectConnection(
-            found, on_open_callback=self._opened, on_open_error_callback=self._ended, on_close_callback=self._ended
+            settings, on_open_callback=self._opened, on_open_error_callback=self._ended, on_close_callback=self._ended
         )
         try:
             self._run(lambda: self._open, 2 * SECONDS)
@@ -174,10 +176,10 @@ class ConfirmingChannel:
         try:
             if self._closed or not self._channel.is_open:  # without this check nothing would be pending, and all would count as confirmed
                 raise explained(self._problem or ConnectionError(), self.where)
-            for one in messages:
+            for message in messages:
                 self._published += 1
-                self._pending[self._published] = one
-                self._channel.basic_publish(one.exchange, one.key, one.body, one.properties, mandatory=True)
+                self._pending[self._published] = message
+                self._channel.basic_publish(message.exchange, message.key, message.body, message.properties, mandatory=True)
             self._run(lambda: not self._pending, seconds)
         except Denied as error:  # a right was taken away
             raise as_unreachable(error) from None
@@ -258,9 +260,9 @@ class ConfirmingChannel:
 
     def _got_back(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         offset = (properties.headers or {}).get("offset")
-        for tag, one in self._pending.items():
-            if one.offset == offset:
-                self._returned[tag] = one
+        for tag, message in self._pending.items():
+            if message.offset == offset:
+                self._returned[tag] = message
                 return
 
     def _confirmed(self, frame: Any) -> None:

@@ -94,8 +94,8 @@ def _ready(channel: Any, queues: list[str]) -> bool:
 def _take(waiting: deque[ReceivedMessage], queue: str, decimals: Decimals, channel: Any, method: Any, properties: Any, body: bytes) -> None:
     data, wrong = decoded(body, "body", decimals=decimals)
     if wrong:
-        which = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
-        wrong = f"Queue {queue}, {which}: {wrong}"
+        label = f"message {properties.message_id}" if properties.message_id else f"delivery {method.delivery_tag} of this run"
+        wrong = f"Queue {queue}, {label}: {wrong}"
     stamp = properties.timestamp
     timestamp = stamp * 1000 if isinstance(stamp, int) and 0 <= stamp <= _LATEST else 0
     message = Message(queue, data, op_said((properties.headers or {}).get("op")), timestamp=timestamp, mode=Mode.SYNC)

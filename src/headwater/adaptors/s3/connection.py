@@ -36,27 +36,27 @@ class Bucket(Closing):
     """A client for the objects below one prefix."""
 
     def __init__(self, adaptor: S3) -> None:
-        known = adaptor.resolved()
-        self.name, _, self.prefix = str(known.uri).removeprefix("s3://").lstrip("/").partition("/")
+        resolved = adaptor.resolved()
+        self.name, _, self.prefix = str(resolved.uri).removeprefix("s3://").lstrip("/").partition("/")
         # The prefix of a sink's objects: s3://bucket/orders means orders/part-..., not orderspart-...
         self.folder = self.prefix if not self.prefix or self.prefix.endswith("/") else f"{self.prefix}/"
         self.where = f"s3://{self.name}/{self.prefix}"
         more: dict[str, Any] = {}
-        if known.access_key is not None:
-            more = {"aws_access_key_id": str(known.access_key), "aws_secret_access_key": str(known.secret_key)}
+        if resolved.access_key is not None:
+            more = {"aws_access_key_id": str(resolved.access_key), "aws_secret_access_key": str(resolved.secret_key)}
         config = Config(
             retries={"mode": "standard", "max_attempts": 4},
             connect_timeout=10,
             read_timeout=60,
-            s3={"addressing_style": "path"} if known.endpoint_url else None,
+            s3={"addressing_style": "path"} if resolved.endpoint_url else None,
             request_checksum_calculation="when_required",  # stores other than Amazon's may not know the newer checksums
             response_checksum_validation="when_required",
         )
-        endpoint = str(known.endpoint_url) if known.endpoint_url else None
+        endpoint = str(resolved.endpoint_url) if resolved.endpoint_url else None
         session = Session()  # a new one, so that changed credentials are read
         session.register_component("data_loader", _descriptions())
         try:
-            self.client: Any = session.create_client("s3", endpoint_url=endpoint, region_name=known.region, config=config, **more)
+            self.client: Any = session.create_client("s3", endpoint_url=endpoint, region_name=resolved.region, config=config, **more)
             self._at = f" at {urlsplit(endpoint).hostname}:{urlsplit(endpoint).port or ''}".rstrip(":") if endpoint else ""
         except ValueError as error:
             raise BadConfig("The endpoint_url of s3() is no address.", hint="Give http://host:port.") from error
@@ -76,8 +76,8 @@ class Bucket(Closing):
         token: dict[str, str] = {}
         while True:
             page: Any = self.ask(self.client.list_objects_v2, Prefix=self.prefix if prefix is None else prefix, **token)
-            for one in page.get("Contents", ()):
-                yield S3Object(one["Key"], int(one["Size"]), str(one["ETag"]))
+            for entry in page.get("Contents", ()):
+                yield S3Object(entry["Key"], int(entry["Size"]), str(entry["ETag"]))
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}
@@ -123,9 +123,9 @@ def _descriptions() -> Any:
 class ObjectFile(io.RawIOBase):
     """An object as a file, read by ranges. Errors: `Differs` where the object is not the planned version."""
 
-    def __init__(self, bucket: Bucket, one: S3Object) -> None:
+    def __init__(self, bucket: Bucket, s3_object: S3Object) -> None:
         super().__init__()
-        self._bucket, self._object, self._at = bucket, one, 0
+        self._bucket, self._object, self._at = bucket, s3_object, 0
 
     def readable(self) -> bool:
         return True

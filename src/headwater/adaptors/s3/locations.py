@@ -16,11 +16,11 @@ _AMAZON = ".amazonaws.com"
 
 def prefix_locations(adaptor: S3, chosen: Namespaces | None = None) -> list[Location]:
     """All objects below the prefix. A name of Amazon's belongs to one bucket; other stores are known by each of their addresses."""
-    known = adaptor.resolved()
-    bucket, _, prefix = str(known.uri).removeprefix("s3://").lstrip("/").partition("/")
+    resolved = adaptor.resolved()
+    bucket, _, prefix = str(resolved.uri).removeprefix("s3://").lstrip("/").partition("/")
     if chosen is None and prefix and not prefix.endswith("/"):
         prefix += "/"  # a sink writes below it
-    return [Location(system, prefix, within=True, chosen=chosen) for system in _systems(bucket, str(known.endpoint_url or ""))]
+    return [Location(system, prefix, within=True, chosen=chosen) for system in _systems(bucket, str(resolved.endpoint_url or ""))]
 
 
 def writes_prefix(adaptor: S3, reads: Sequence[Location]) -> bool:

@@ -106,8 +106,8 @@ class S3Sink(SinkAdaptor[S3]):
             _ownership(store, part.pipeline, part.sink).check(part.epoch)
             if self.adaptor.written_format == "parquet" and part.columns is not None and TABLE in part.columns:
                 write_summary(store, part.columns[TABLE])
-            for one in reversed(receipt["uploads"]):
-                store.complete(one)
+            for upload in reversed(receipt["uploads"]):
+                store.complete(upload)
             if not receipt["uploads"]:
                 _parts(self.adaptor, store).note_empty(part, int(receipt["end"]))
 
@@ -140,10 +140,10 @@ class S3Sink(SinkAdaptor[S3]):
         """The documents of all parts, in the order of offsets, then what was sent again."""
         adaptor = self.adaptor
         with Bucket(adaptor) as bucket:
-            parts = [one for kind in ("part", "replay") for one in bucket.objects(f"{bucket.folder}{kind}-")]
+            parts = [s3_object for kind in ("part", "replay") for s3_object in bucket.objects(f"{bucket.folder}{kind}-")]
         source = S3Source(msgspec.structs.replace(adaptor, decimals="decimal"))
-        for one in parts:
-            for piece in source.read(Slice("", one._asdict()), None):
+        for part in parts:
+            for piece in source.read(Slice("", part._asdict()), None):
                 for text in piece.values:
                     yield read_as(adaptor.written_format, adaptor.envelope, values.decode(text))
 
@@ -177,7 +177,7 @@ class S3Writer(SinkWriter):
         receipt = self._inner.finish()
         if not receipt:
             return {}
-        files = [Path(one) for one in receipt["files"]]
+        files = [Path(path) for path in receipt["files"]]
         uploads: list[dict[str, Any]] = []
         if files:
             with Bucket(self._adaptor) as bucket, _of_the_bucket():

@@ -30,7 +30,7 @@ class S3Source(SourceAdaptor[S3]):
     def check(self, chosen: Namespaces) -> list[str]:
         with Bucket(self.adaptor) as bucket:
             objects = found(self.adaptor, bucket, chosen)
-        return [f"{len(objects)} objects, {sum(one.size for one in objects.values()):,} bytes"]
+        return [f"{len(objects)} objects, {sum(s3_object.size for s3_object in objects.values()):,} bytes"]
 
     def locations(self, chosen: Namespaces) -> list[Location]:
         return prefix_locations(self.adaptor, chosen)
@@ -38,14 +38,14 @@ class S3Source(SourceAdaptor[S3]):
     def plan(self, chosen: Namespaces, slices: int) -> CopyPlan:
         with Bucket(self.adaptor) as bucket:
             objects = found(self.adaptor, bucket, chosen)
-        parts = tuple(Slice(collection(name), one._asdict(), one.size) for name, one in objects.items())
-        size = CopySize(total=sum(one.size for one in objects.values()), unit="bytes")
+        parts = tuple(Slice(collection(name), s3_object._asdict(), s3_object.size) for name, s3_object in objects.items())
+        size = CopySize(total=sum(s3_object.size for s3_object in objects.values()), unit="bytes")
         ids = dict.fromkeys(map(collection, objects), self.adaptor.id)
         return CopyPlan(identity=_identity(objects), slices=parts, ids=ids, size=size, repeats=True)
 
     def unit(self, part: Slice) -> tuple[str, Any]:
-        one = S3Object(**part.spec)
-        return one.key, one.tag
+        s3_object = S3Object(**part.spec)
+        return s3_object.key, s3_object.tag
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
         with Bucket(self.adaptor) as bucket:
@@ -56,21 +56,21 @@ class S3Source(SourceAdaptor[S3]):
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         """The documents of an object from a position on. Errors of documents name the object, too."""
-        one = S3Object(**part.spec)
-        for piece in self._pieces(one, position):
-            bad = {index: f"{one.key}: {wrong}" for index, wrong in piece.bad.items()}
+        s3_object = S3Object(**part.spec)
+        for piece in self._pieces(s3_object, position):
+            bad = {index: f"{s3_object.key}: {wrong}" for index, wrong in piece.bad.items()}
             yield msgspec.structs.replace(piece, bad=bad) if bad else piece
 
-    def _pieces(self, one: S3Object, position: Any) -> Iterator[Piece]:
+    def _pieces(self, s3_object: S3Object, position: Any) -> Iterator[Piece]:
         """The pieces, each with the bytes of the object that are read."""
-        adaptor, name = self.adaptor, _path(one.key)
+        adaptor, name = self.adaptor, _path(s3_object.key)
         kind, compression = format_of(name, adaptor.format), compression_of(name, adaptor.compression)
-        with Bucket(adaptor) as bucket, _opened(bucket, one) as source, legible(name, kind if kind == "parquet" else compression):
+        with Bucket(adaptor) as bucket, _opened(bucket, s3_object) as source, legible(name, kind if kind == "parquet" else compression):
             if kind == "parquet":
                 rows = group_rows(source)
                 for piece in parquet_pieces(source, position):
                     group, row = piece.position
-                    yield msgspec.structs.replace(piece, amount=one.size * (sum(rows[:group]) + row) // sum(rows))
+                    yield msgspec.structs.replace(piece, amount=s3_object.size * (sum(rows[:group]) + row) // sum(rows))
                 return
             plain = compression == "none"
             opened = decompressed(source, compression)
@@ -81,11 +81,11 @@ class S3Source(SourceAdaptor[S3]):
 def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, S3Object]:
     """The objects by name. Errors: `NotFound` where there are none."""
     objects: dict[str, S3Object] = {}
-    for one in bucket.objects():
-        if one.key == bucket.prefix and not one.key.endswith("/"):
-            name = PurePosixPath(one.key).name
+    for s3_object in bucket.objects():
+        if s3_object.key == bucket.prefix and not s3_object.key.endswith("/"):
+            name = PurePosixPath(s3_object.key).name
         else:
-            name = one.key.removeprefix(bucket.prefix).lstrip("/")
+            name = s3_object.key.removeprefix(bucket.prefix).lstrip("/")
         hidden = any(part.startswith((".", "_")) for part in name.split("/"))
         if (
             name
@@ -94,18 +94,18 @@ def found(adaptor: S3, bucket: Bucket, chosen: Namespaces) -> dict[str, S3Object
             and collection(name) in chosen
             and (adaptor.format != "auto" or known(_path(name)))
         ):
-            objects[name] = one
+            objects[name] = s3_object
     if not objects:
         raise NotFound(f"There is no object below {bucket.where} to read.", hint="Look at the prefix, the namespace and the keys' ends.")
     return objects
 
 
 def _identity(objects: dict[str, S3Object]) -> dict[str, Any]:
-    return {name: [one.size, one.tag] for name, one in objects.items()}
+    return {name: [s3_object.size, s3_object.tag] for name, s3_object in objects.items()}
 
 
-def _opened(bucket: Bucket, one: S3Object) -> IO[bytes]:
-    return cast("IO[bytes]", io.BufferedReader(ObjectFile(bucket, one), _AHEAD))
+def _opened(bucket: Bucket, s3_object: S3Object) -> IO[bytes]:
+    return cast("IO[bytes]", io.BufferedReader(ObjectFile(bucket, s3_object), _AHEAD))
 
 
 def _path(key: str) -> Path:

@@ -24,16 +24,16 @@ class PrefixStore(PartStore):
 
     def list(self, prefix: str) -> list[str]:
         begin = len(self._bucket.folder)
-        names = [one.key[begin:] for one in self._bucket.objects(self.key(prefix))]
+        names = [s3_object.key[begin:] for s3_object in self._bucket.objects(self.key(prefix))]
         return [name for name in names if "/" not in name[len(prefix) :]]
 
     def read(self, name: str) -> bytes | None:
-        found = self._bucket.get(self.key(name))
+        response = self._bucket.get(self.key(name))
         self._tags.pop(name, None)
-        if found is None:
+        if response is None:
             return None
-        self._tags[name] = found[1]
-        return found[0]
+        self._tags[name] = response[1]
+        return response[0]
 
     def write(self, name: str, data: bytes) -> None:
         self._bucket.put(self.key(name), data)
@@ -71,10 +71,10 @@ class PrefixStore(PartStore):
         more: dict[str, str] = {}
         while True:
             page: Any = bucket.ask(client.list_multipart_uploads, Prefix=bucket.folder, **more)
-            for one in page.get("Uploads", ()):
-                if one["Key"].startswith((self.key("part-"), self.key("replay-"))):
+            for upload in page.get("Uploads", ()):
+                if upload["Key"].startswith((self.key("part-"), self.key("replay-"))):
                     try:
-                        bucket.ask(client.abort_multipart_upload, Key=one["Key"], UploadId=one["UploadId"])
+                        bucket.ask(client.abort_multipart_upload, Key=upload["Key"], UploadId=upload["UploadId"])
                     except NotFound:
                         continue
             if not page.get("IsTruncated"):

@@ -96,15 +96,15 @@ class SparkAdaptor(CanCopy, CanWrite, frozen=True, kw_only=True):
 
     def redacted(self, text: str) -> str:
         """A text of Spark without values that may be secret: its errors show URLs with passwords."""
-        given = dict(self.options)
+        options = dict(self.options)
         if self.path is not None and (isinstance(self.path, Env) or "${" in self.path):
-            given["path"] = self.path
-        for name, value in given.items():
+            options["path"] = self.path
+        for name, value in options.items():
             secret = resolve(value)
             if secret and (isinstance(value, Env) or "${" in value or any(word in name.lower() for word in _SECRET)):
-                within = [one for found in _WITHIN.findall(secret) for one in found if one]  # a driver may show a part of a URL
-                for one in (secret, *within):
-                    text = text.replace(one, "***")
+                within = [group for groups in _WITHIN.findall(secret) for group in groups if group]  # a driver may show a part of a URL
+                for part in (secret, *within):
+                    text = text.replace(part, "***")
         return text
 
     def sample(self, chosen: Namespaces, count: int) -> list[Message]:

@@ -30,7 +30,7 @@ def current_session() -> SparkSession:
 
 
 @contextmanager
-def explaining(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
+def explaining(adaptor: SparkAdaptor, action: str) -> Iterator[None]:
     """Turns Spark's errors into headwater's: `BadConfig` where a retry is useless, `Unreachable` where it may help."""
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
@@ -38,18 +38,18 @@ def explaining(adaptor: SparkAdaptor, what: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, IllegalArgumentException) as error:
-        said = _said(adaptor, error)
-        if "FAILED_JDBC.CONNECTION" in said:  # a database that is down comes back
+        reason = _said(adaptor, error)
+        if "FAILED_JDBC.CONNECTION" in reason:  # a database that is down comes back
             hint = "See whether the database runs; look at url, user and password."
-            raise Unreachable(f"Spark could not {what}: {said}.", hint=hint) from None
+            raise Unreachable(f"Spark could not {action}: {reason}.", hint=hint) from None
         raise BadConfig(
-            f"Spark cannot {what}: {said}.", hint="Look at the format, the path and the options, and at what a transform could change."
+            f"Spark cannot {action}: {reason}.", hint="Look at the format, the path and the options, and at what a transform could change."
         ) from None
     except (PySparkException, Py4JError) as error:
-        said = _said(adaptor, error)
-        if any(word in said for word in ("ClassNotFound", "No suitable driver", "No FileSystem for scheme")):  # waiting would not help
-            raise BadConfig(f"Spark cannot {what}: {said}.", hint=f"Look at the format and the path. {_PACKAGES}") from None
-        raise Unreachable(f"Spark could not {what}: {said}.", hint="See Spark's log.") from None
+        reason = _said(adaptor, error)
+        if any(word in reason for word in ("ClassNotFound", "No suitable driver", "No FileSystem for scheme")):  # waiting would not help
+            raise BadConfig(f"Spark cannot {action}: {reason}.", hint=f"Look at the format and the path. {_PACKAGES}") from None
+        raise Unreachable(f"Spark could not {action}: {reason}.", hint="See Spark's log.") from None
 
 
 def loaded(adaptor: SparkAdaptor) -> DataFrame:
@@ -61,8 +61,8 @@ def loaded(adaptor: SparkAdaptor) -> DataFrame:
 
 def staging(adaptor: SparkAdaptor, *whose: str) -> Path:
     """The staging folder of this data set, a different one for each data set and for each sink that writes to it."""
-    known = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items()), *whose]
-    return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(known).encode()).hexdigest()[:16]}").absolute()
+    parts = [adaptor.format, str(adaptor.path), *sorted(f"{name}={value}" for name, value in adaptor.options.items()), *whose]
+    return (Path(adaptor.staging) / f"spark-{sha256(chr(0).join(parts).encode()).hexdigest()[:16]}").absolute()
 
 
 def _said(adaptor: SparkAdaptor, error: Any) -> str:
@@ -76,5 +76,5 @@ def _said(adaptor: SparkAdaptor, error: Any) -> str:
     return adaptor.redacted(first if not reason or reason in first else f"{first.rstrip('.')}: {reason}")[:500].rstrip(".")
 
 
-def _line(said: Any) -> str:
-    return next(iter(str(said or "").strip().splitlines()), "")
+def _line(text: Any) -> str:
+    return next(iter(str(text or "").strip().splitlines()), "")

@@ -86,7 +86,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
 
     def begin(self, pipeline: str, sink: str, epoch: int) -> list[tuple[int, int]] | None:
         """Delete what dead runs have left. Returns the complete ranges; None without a path, where they are not known."""
-        held: list[tuple[int, int]] | None = None
+        spans: list[tuple[int, int]] | None = None
         if self.adaptor.path is not None:
             with self._place() as store, store.locked():
                 ranges, ownership = SparkRanges(store), _ownership(store, pipeline, sink)
@@ -95,12 +95,12 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
                 if owner is None:
                     ranges.leave("unknown")  # whoever deleted the note: the offsets may be another log's
                 ownership.take(epoch)
-                held = ranges.recovered()
+                spans = ranges.recovered()
         for run in staging(self.adaptor, pipeline, sink).glob("run-*"):
             if int(run.name.removeprefix("run-")) < epoch:
                 shutil.rmtree(run, ignore_errors=True)
         self._staged(pipeline, sink, epoch).mkdir(parents=True, exist_ok=True)
-        return held
+        return spans
 
     def seen(self, part: Part) -> bool:
         return self._staged(part.pipeline, part.sink, part.epoch).is_dir()
@@ -126,7 +126,7 @@ class SparkSink(SinkAdaptor[SparkAdaptor]):
 
     def _save(self, part: Part, receipt: dict[str, Any], ranges: SparkRanges | None) -> None:
         """Of several tables the first one is saved last: it marks the range as complete."""
-        adaptor, session, files, end = self.adaptor, current_session(), [Path(one) for one in receipt["files"]], int(receipt["end"])
+        adaptor, session, files, end = self.adaptor, current_session(), [Path(path) for path in receipt["files"]], int(receipt["end"])
         for number, file in reversed(list(enumerate(files))):
             saved = file.with_name(f"{file.name}.saved")
             if not file.exists():

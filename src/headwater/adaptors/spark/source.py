@@ -51,21 +51,21 @@ class SparkSource(SourceAdaptor[SparkAdaptor]):
         new = folder / f"copy-{random_id()}"
         with self._spoken():
             data.write.parquet(str(new))
-        found = _files(new).plan(Namespaces(), slices) if any(new.glob("*.parquet")) else CopyPlan(identity={}, slices=())
+        plan = _files(new).plan(Namespaces(), slices) if any(new.glob("*.parquet")) else CopyPlan(identity={}, slices=())
         return CopyPlan(
-            identity={"staged": str(new), "files": found.identity},
-            slices=tuple(msgspec.structs.replace(one, namespace=name) for one in found.slices),
+            identity={"staged": str(new), "files": plan.identity},
+            slices=tuple(msgspec.structs.replace(part, namespace=name) for part in plan.slices),
             ids={name: self.adaptor.id},
-            size=found.size,
-            repeats=found.repeats,
+            size=plan.size,
+            repeats=plan.repeats,
         )
 
     def sample(self, chosen: Namespaces, count: int) -> list[Message]:
         """The first documents. Stages nothing, and leaves the files of a run alone. Errors: as `plan`."""
         data, name = self._chosen(chosen), self.adaptor.name
         with self._spoken():
-            found = data.limit(count).collect()
-        return [Message(name, values.extended(row.asDict(recursive=True)), offset=0, id_fields=self.adaptor.id) for row in found]
+            rows = data.limit(count).collect()
+        return [Message(name, values.extended(row.asDict(recursive=True)), offset=0, id_fields=self.adaptor.id) for row in rows]
 
     def read(self, part: Slice, position: Any) -> Iterator[Piece]:
         return _files(Path(part.spec["path"]).parent).read(part, position)

@@ -39,7 +39,7 @@ class HadoopStore(PartStore):
         inside, slash, begin = prefix.rpartition("/")
         if not self.has(inside):
             return []
-        names = sorted(str(one.getPath().getName()) for one in self._files.listStatus(self._at(inside)))
+        names = sorted(str(status.getPath().getName()) for status in self._files.listStatus(self._at(inside)))
         return [f"{inside}{slash}{name}" for name in names if name.startswith(begin)]
 
     def read(self, name: str) -> bytes | None:
@@ -47,10 +47,10 @@ class HadoopStore(PartStore):
         from py4j.protocol import Py4JError
 
         problem: Py4JError | None = None
-        for one in (name, _beside(name)):
+        for candidate in (name, _beside(name)):
             try:
-                if self.has(one):
-                    data = self._text(one).encode()
+                if self.has(candidate):
+                    data = self._text(candidate).encode()
                     msgspec.json.decode(data)
                     return data
             except msgspec.DecodeError:
@@ -133,11 +133,11 @@ class HadoopStore(PartStore):
 def _sync_below(path: Path) -> None:
     """Sync the files of a folder that Spark has written: its tasks close them and do not."""
     files = Files()
-    for one in (path, *path.rglob("*")):
-        if one.is_dir():
-            files.sync_dir(one)
-        elif one.is_file():
-            fd = files.open(one, os.O_RDONLY)
+    for entry in (path, *path.rglob("*")):
+        if entry.is_dir():
+            files.sync_dir(entry)
+        elif entry.is_file():
+            fd = files.open(entry, os.O_RDONLY)
             try:
                 files.sync(fd)
             finally:

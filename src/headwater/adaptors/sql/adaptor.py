@@ -101,11 +101,11 @@ class SqlSource(SourceAdaptor[AnySql], Generic[AnySql, AnySession, AnyTable]):
         # The cursor is taken before the copy: the changes repeat what changes while it is read, and none is missed.
         cursor = self.cursor(chosen) if self.adaptor.tail else None
         with self.session() as session:
-            found = self.tables(session, chosen)
-            parts = tuple(part for table in found for part in self.slices(session, table, slices))
-            size = CopySize.about(self.rows(session, found))
-        identity = {"tables": {table.namespace: [table.mark, list(table.key)] for table in found}}
-        ids = {table.namespace: ids for table in found if (ids := table.ids or table.key)}
+            tables = self.tables(session, chosen)
+            parts = tuple(part for table in tables for part in self.slices(session, table, slices))
+            size = CopySize.about(self.rows(session, tables))
+        identity = {"tables": {table.namespace: [table.mark, list(table.key)] for table in tables}}
+        ids = {table.namespace: ids for table in tables if (ids := table.ids or table.key)}
         return CopyPlan(identity=identity, slices=parts, ids=ids, cursor=cursor, size=size)
 
     def same(self, plan: CopyPlan, chosen: Namespaces) -> bool:
@@ -195,8 +195,8 @@ class SqlSink(SinkAdaptor[AnySql]):
     def _table(self, place: str) -> SqlTable[Any] | None:
         source = self.source()
         with source.session() as session:
-            found: SqlTable[Any] | None = source.table(session, *split_name(place, source.default_schema()))
-            return found
+            table: SqlTable[Any] | None = source.table(session, *split_name(place, source.default_schema()))
+            return table
 
     def stored(self, data: dict[str, Any]) -> dict[str, Any]:
         return comparable(data)

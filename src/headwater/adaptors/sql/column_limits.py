@@ -76,8 +76,8 @@ def seconds(places: int) -> Keeps:
                 return True
             value = values.native(value)
             return not isinstance(value, datetime) or value.microsecond % unit == 0
-        found = _CLOCK.search(value)
-        return found is None or not (found[4] or "")[places:].strip("0")
+        match = _CLOCK.search(value)
+        return match is None or not (match[4] or "")[places:].strip("0")
 
     return keeps
 
@@ -88,8 +88,8 @@ def day(value: Any) -> bool:
     if isinstance(value, datetime):
         at = value.astimezone(UTC) if value.tzinfo else value  # as sinks write it
         return not (at.hour or at.minute or at.second or at.microsecond)
-    found = _CLOCK.search(value) if isinstance(value, str) else None
-    return found is None or not any((group or "").strip("0") for group in found.groups())
+    match = _CLOCK.search(value) if isinstance(value, str) else None
+    return match is None or not any((group or "").strip("0") for group in match.groups())
 
 
 def letters(length: int) -> Keeps:
@@ -144,8 +144,8 @@ def year(value: Any) -> bool:
     return number is None or not -99 <= number <= 99 or (number == 0 and type(value) is int)
 
 
-def both(one: Keeps, other: Keeps) -> Keeps:
-    return lambda value: one(value) and other(value)
+def both(first: Keeps, second: Keeps) -> Keeps:
+    return lambda value: first(value) and second(value)
 
 
 def _exact(value: Any) -> Decimal | None:

@@ -20,11 +20,11 @@ def _spelled(value: Any, levels: int = _LEVELS) -> Any:
     if not levels:
         return value
     if isinstance(value, dict) and len(value) == 1:
-        found = values.native(value)
-        if found is not value:
-            return _spelled(found) if isinstance(found, int | float | Decimal) else values.extended(found)
+        native = values.native(value)
+        if native is not value:
+            return _spelled(native) if isinstance(native, int | float | Decimal) else values.extended(native)
     if isinstance(value, dict):
-        return {name: _spelled(one, levels - 1) for name, one in value.items()}
+        return {name: _spelled(item, levels - 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [_spelled(one, levels - 1) for one in value]
+        return [_spelled(item, levels - 1) for item in value]
     return spelled(value) if isinstance(value, int | float | Decimal) else value

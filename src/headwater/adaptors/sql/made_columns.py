@@ -35,14 +35,14 @@ class MadeColumns:
         """
         if table is None:
             self._check.refuse_gone(place)
-        own = [one for one in messages if one.op != Op.COMMAND]
-        names = dict.fromkeys(name for one in own for name in (one.data if one.op != Op.DELETE else one.id_fields))
+        own = [message for message in messages if message.op != Op.COMMAND]
+        names = dict.fromkeys(name for message in own for name in (message.data if message.op != Op.DELETE else message.id_fields))
         kinds = {} if table is None else {column.name: column.kind for column in table.columns}
-        known = self._check.table(place).columns
-        given = {name for name, kind in kinds.items() if name not in known or not self._ours(known[name], kind)}
-        cells = {name: [one.data.get(name) for one in own] for name in names}
-        decided = self._check.checked(place, own, cells, given=given)
-        wanted = {name: decided.columns[name] for name in names if name in decided.columns and name not in given}
+        columns = self._check.table(place).columns
+        existing = {name for name, kind in kinds.items() if name not in columns or not self._ours(columns[name], kind)}
+        cells = {name: [message.data.get(name) for message in own] for name in names}
+        decided = self._check.checked(place, own, cells, given=existing)
+        wanted = {name: decided.columns[name] for name in names if name in decided.columns and name not in existing}
         if table is None:  # with its key, also where no message of the batch has an id
             wanted = {name: decided.columns[name] for name in decided.key if name in decided.columns} | wanted
         missing = {name: kind for name, kind in wanted.items() if name not in kinds}

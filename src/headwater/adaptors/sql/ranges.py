@@ -36,18 +36,18 @@ def whole(rows: Iterable[TakenRange]) -> list[Span]:
 
 def of_bucket(rows: Iterable[TakenRange], bucket: int, buckets: int) -> list[Span]:
     """The offsets that a bucket has taken: its own, and those that every bucket has."""
-    kept = list(rows)
-    own = [(row.start, row.end) for row in kept if (row.bucket, row.buckets) == (bucket, buckets)]
-    return joined([*own, *whole(kept)])
+    ranges = list(rows)
+    own = [(row.start, row.end) for row in ranges if (row.bucket, row.buckets) == (bucket, buckets)]
+    return joined([*own, *whole(ranges)])
 
 
 def compacted(rows: Iterable[TakenRange]) -> list[TakenRange]:
     """The same offsets in the fewest rows."""
-    kept = list(rows)
-    done = whole(kept)
+    ranges = list(rows)
+    done = whole(ranges)
     out = [TakenRange(start, end) for start, end in done]
     by_part: dict[tuple[int, int], list[Span]] = {}
-    for row in kept:
+    for row in ranges:
         by_part.setdefault((row.bucket, row.buckets), []).append((row.start, row.end))
     for (bucket, buckets), spans in by_part.items():
         if buckets > 1:

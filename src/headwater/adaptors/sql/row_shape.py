@@ -82,10 +82,10 @@ class RowShape(ABC, Generic[AnyTable]):
         return (), row, absent
 
     def _row(self, data: Row, message: Message) -> Row:
-        known, limits = self._kinds, self._limits
+        kinds, limits = self._kinds, self._limits
         row: Row = {}
         for name, value in data.items():
-            kind = known.get(name)
+            kind = kinds.get(name)
             if kind is None:
                 if value is None and self.drops_nulls:
                     continue

@@ -20,11 +20,11 @@ class Session(ABC):
         self.where = where  # the part of the URI that may be shown
 
     @abstractmethod
-    def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
+    def ask(self, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         """Run a statement; return its rows."""
 
     @abstractmethod
-    def do(self, statement: str | bytes, given: Any = None) -> int:
+    def do(self, statement: str | bytes, parameters: Any = None) -> int:
         """Run a statement; return the count of rows that it found or changed."""
 
     @abstractmethod
@@ -61,9 +61,9 @@ class Session(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    def one(self, statement: str, given: Any = None) -> Any:
+    def one(self, statement: str, parameters: Any = None) -> Any:
         """The first value of a statement's first row; None without a row."""
-        rows = self.ask(statement, given)
+        rows = self.ask(statement, parameters)
         return rows[0][0] if rows else None
 
     def make(self, *statements: str) -> None:

@@ -80,17 +80,17 @@ class SqlSinkState:
         if self._session.ask(self._sql.count, self.me)[0][0] > MANY:
             with self._session.transaction():
                 # Writers hold this row with a shared lock. This lock waits for them, and new writers wait for it.
-                held = self._session.ask(self._sql.lock_epoch, self.me)
-                if held and held[0][0] == epoch:
+                rows = self._session.ask(self._sql.lock_epoch, self.me)
+                if rows and rows[0][0] == epoch:
                     self._compact()
 
     def shared(self, epoch: int) -> None:
         """Lock the epoch, shared, until the transaction ends. Errors: `Fenced` for an older run."""
-        found = self._session.ask(self._sql.share_epoch, self.me)
-        if not found:  # no run has begun: an operator may step first
+        rows = self._session.ask(self._sql.share_epoch, self.me)
+        if not rows:  # no run has begun: an operator may step first
             self.first(epoch)
-            found = self._session.ask(self._sql.share_epoch, self.me)
-        self.fence(found[0][0], epoch)
+            rows = self._session.ask(self._sql.share_epoch, self.me)
+        self.fence(rows[0][0], epoch)
 
     def first(self, epoch: int) -> None:
         self._session.do(self._sql.first_epoch, (*self.me, epoch))

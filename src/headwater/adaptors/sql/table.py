@@ -60,7 +60,7 @@ class SqlTable(msgspec.Struct, Generic[Columns], frozen=True, kw_only=True):
         return self.key
 
     def column(self, name: str) -> Columns | None:
-        return next((one for one in self.columns if one.name == name), None)
+        return next((column for column in self.columns if column.name == name), None)
 
     def __str__(self) -> str:
         key = f"key ({', '.join(self.key)})" if self.key else "no primary key: one slice"

@@ -110,7 +110,7 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
     def _remaining(self, batch: Batch) -> list[Message]:
         """Open the batch: fence older runs, insert its span, and return the messages that are not there yet."""
         part = self._part
-        wanted = [one for one in batch.messages if deliverable(one)]
+        wanted = [message for message in batch.messages if deliverable(message)]
         if part.again:  # a replay inserts no span, and ignores those that are there
             self._state.shared(part.epoch)
             return wanted
@@ -118,25 +118,25 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
         if near is None:
             return []
         done = of_bucket(near, part.bucket, part.buckets) if near else []
-        return [one for one in wanted if not contains(done, one.offset)] if done else wanted
+        return [message for message in wanted if not contains(done, message.offset)] if done else wanted
 
     def _apply(self, messages: Sequence[Message]) -> None:
-        known = [one for one in messages if one.namespace in self._shapes]
-        for batch in row_batches(known, self._shapes.__getitem__, once=self.once):
+        writable = [message for message in messages if message.namespace in self._shapes]
+        for batch in row_batches(writable, self._shapes.__getitem__, once=self.once):
             self.send(batch)
 
     def _write_before_refused(self, batch: Batch) -> None:
         """Find the message that the table refuses: commit all before it, and raise `Rejected` with its offset."""
         with self._session.transaction():
-            found = self._first_refused(self._remaining(batch))
-            if found is None:  # the reason is gone meanwhile
+            refusal = self._first_refused(self._remaining(batch))
+            if refusal is None:  # the reason is gone meanwhile
                 return
-            message, error = found
+            message, error = refusal
             if not self._part.again:
                 self._state.shorten(self._span(batch), message.offset)
-        said, hint = (error.message, error.hint) if isinstance(error, Rejected) else (self._session.said(error), "")
+        reason, hint = (error.message, error.hint) if isinstance(error, Rejected) else (self._session.said(error), "")
         raise Rejected(
-            f"{message.namespace} refuses the message: {said}",
+            f"{message.namespace} refuses the message: {reason}",
             offset=message.offset,
             before_taken=True,
             hint=hint or "Correct it with `headwater pipeline edit`, or the table.",
@@ -173,12 +173,12 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
                 by_name.setdefault(message.namespace, []).append(message)
         for namespace, own in by_name.items():
             schema, name = split_name(namespace, self._schema)
-            found = self._shapes.get(namespace) or self._found(schema, name, own)
+            shape = self._shapes.get(namespace) or self._found(schema, name, own)
             if self._columns is not None:
-                found = self._made(self._columns, found, schema, name, own)
-                if found is None and all(one.op == Op.COMMAND for one in own):
+                shape = self._made(self._columns, shape, schema, name, own)
+                if shape is None and all(message.op == Op.COMMAND for message in own):
                     continue  # there is nothing to empty
-            self._shapes[namespace] = self._usable(found, schema, name, own)
+            self._shapes[namespace] = self._usable(shape, schema, name, own)
 
     def _found(self, schema: str, name: str, messages: Sequence[Message]) -> AnyShape | None:
         """The table of the name; None where it does not exist.
@@ -195,15 +195,15 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
                 untouched=True,
                 hint=hint,
             )
-        found = self.shape(schema, name)
-        if found is not None and (found.table.schema, found.table.name) != (schema, name):
+        shape = self.shape(schema, name)
+        if shape is not None and (shape.table.schema, shape.table.name) != (schema, name):
             raise Rejected(
-                f"{self._session.server} takes {schema}.{name} for the table {found.table.namespace}, which another namespace may have.",
+                f"{self._session.server} takes {schema}.{name} for the table {shape.table.namespace}, which another namespace may have.",
                 offset=first.offset,
                 untouched=True,
                 hint=hint,
             )
-        return found
+        return shape
 
     def _check_fields(self, names: Iterable[str], messages: Sequence[Message]) -> None:
         """Errors: `Rejected`, untouched, for a column to be made whose name the server would cut."""
@@ -211,28 +211,28 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
             if not self.names_fit(name):
                 raise Rejected(
                     f"The field {name} has a name of more than the {self.longest} that {self._session.server} keeps.",
-                    offset=next((one.offset for one in messages if name in one.data), -1),
+                    offset=next((message.offset for message in messages if name in message.data), -1),
                     untouched=True,
                     hint=f'Give it another name: rename({{"{name}": ...}}), or leave it out: omit("{name}").',
                 )
 
-    def _made(self, columns: MadeColumns, found: AnyShape | None, schema: str, name: str, messages: Sequence[Message]) -> AnyShape | None:
+    def _made(self, columns: MadeColumns, shape: AnyShape | None, schema: str, name: str, messages: Sequence[Message]) -> AnyShape | None:
         """The table with all columns that the messages need, made or changed where it lacks them.
 
         Errors: `NeedsColumns`; `Rejected`, untouched, for a value that its column does not hold, and for names and columns that the server
         refuses: of several messages the run finds the one.
         """
         for _ in range(_ATTEMPTS):  # another task may add columns at the same moment
-            wanted = columns.lacking(f"{schema}.{name}", None if found is None else found.table, messages)
+            wanted = columns.lacking(f"{schema}.{name}", None if shape is None else shape.table, messages)
             if wanted is None:
                 break
             self._check_fields(wanted.missing, messages)
             try:
-                if found is None:
+                if shape is None:
                     self._session.make(*self.create_table(schema, name, wanted.missing, wanted.key))
                 else:
-                    self._session.make(*(self.add_columns(found, wanted.missing) if wanted.missing else ()))
-                    self._session.make(*(self.widen_columns(found, wanted.narrow) if wanted.narrow else ()))
+                    self._session.make(*(self.add_columns(shape, wanted.missing) if wanted.missing else ()))
+                    self._session.make(*(self.widen_columns(shape, wanted.narrow) if wanted.narrow else ()))
             except self._session.fails as error:
                 if not self._session.about_tables(error):
                     raise
@@ -242,21 +242,21 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
                     untouched=True,
                     hint="Rename the fields with rename(...), or choose some of them with pick(...).",
                 ) from error
-            found = self._found(schema, name, messages)
-        if found is not None:
-            found.drops_nulls = True
-        return found
+            shape = self._found(schema, name, messages)
+        if shape is not None:
+            shape.drops_nulls = True
+        return shape
 
-    def _usable(self, found: AnyShape | None, schema: str, name: str, messages: Sequence[Message]) -> AnyShape:
-        if found is None:
+    def _usable(self, shape: AnyShape | None, schema: str, name: str, messages: Sequence[Message]) -> AnyShape:
+        if shape is None:
             session = self._session
             raise NotFound(
                 f"{session.server} at {session.where} has no table {schema}.{name}; {self.call}(..., create=True) would make it.",
                 hint="Create it, or set create=True, or give the namespace the name of another table with `remap`.",
             )
-        if not found.table.key and not found.table.unique and any(one.id is not None for one in messages):
+        if not shape.table.key and not shape.table.unique and any(message.id is not None for message in messages):
             raise BadConfig(
-                f"The table {found.table.namespace} has neither a primary key nor a unique index, so rows cannot be replaced.",
+                f"The table {shape.table.namespace} has neither a primary key nor a unique index, so rows cannot be replaced.",
                 hint="Add a primary key on the columns that tell documents apart.",
             )
-        return found
+        return shape

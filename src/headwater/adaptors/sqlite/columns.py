@@ -73,17 +73,17 @@ def declared(column: ColumnType | None) -> str:
 def cells(column: Sequence[Any], kind: ColumnType | None = None) -> Sequence[Any]:
     """`cell` for a column; the column itself where nothing is to convert, which is quicker to see for all at once."""
     if kind is not None and kind.kind == "decimal" and kind.exact:
-        return [None if one is None else _text(values.native(one)) for one in column]
+        return [None if value is None else _text(values.native(value)) for value in column]
     kinds = set(map(type, column))
     if kind == _NUMERIC and kinds == {Decimal} and short(column):
         return list(map(float, column))
-    if kind == _NUMERIC and kinds <= {Decimal, type(None)} and short(one for one in column if one is not None):
-        return [None if one is None else float(one) for one in column]  # SQLite makes integers of what has no fraction
-    if kinds <= _STORED and not (float in kinds and any(one != one for one in column)):
-        numbers = column if kinds == {int} else [one for one in column if type(one) is int]
+    if kind == _NUMERIC and kinds <= {Decimal, type(None)} and short(value for value in column if value is not None):
+        return [None if value is None else float(value) for value in column]  # SQLite makes integers of what has no fraction
+    if kinds <= _STORED and not (float in kinds and any(value != value for value in column)):
+        numbers = column if kinds == {int} else [value for value in column if type(value) is int]
         if not numbers or (min(numbers) >= _LEAST and max(numbers) <= _MOST):
             return column
-    return [cell(one) for one in column]
+    return [cell(value) for value in column]
 
 
 def cell(value: Any) -> Any:

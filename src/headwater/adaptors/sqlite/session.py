@@ -71,11 +71,11 @@ class SqliteSession(Session):
         except apsw.Error as error:
             raise self.meaning(error) from error
 
-    def ask(self, statement: str, given: Any = None) -> list[tuple[Any, ...]]:
-        return self.db.execute(statement, given or ()).fetchall()
+    def ask(self, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        return self.db.execute(statement, parameters or ()).fetchall()
 
-    def do(self, statement: str | bytes, given: Any = None) -> int:
-        self.db.execute(statement if isinstance(statement, str) else statement.decode(), given or ())
+    def do(self, statement: str | bytes, parameters: Any = None) -> int:
+        self.db.execute(statement if isinstance(statement, str) else statement.decode(), parameters or ())
         return self.db.changes()
 
     @contextmanager

@@ -105,16 +105,16 @@ class SqliteSink(SinkAdaptor[Sqlite]):
 
     def overlaps(self, reads: Sequence[Location]) -> list[Location]:
         inside = database_system(self.adaptor)
-        found = [place for place in reads if place.system == inside]
-        if not found and writes_file(self.adaptor.file, reads):  # a source of files would read the database as a file
+        locations = [place for place in reads if place.system == inside]
+        if not locations and writes_file(self.adaptor.file, reads):  # a source of files would read the database as a file
             return [EVERYWHERE]
-        return [place for place in found if place.name]
+        return [place for place in locations if place.name]
 
     def exclusive(self) -> list[Location]:
         """The file, which only sinks of this adaptor share; and the table, in which the rows of two sinks would replace each other."""
         adaptor = self.adaptor
         table = [] if adaptor.table is None else [Location(database_system(adaptor), adaptor.table, folded=True)]
-        return [*(msgspec.structs.replace(one, shared=True) for one in file_locations(adaptor.file)), *table]
+        return [*(msgspec.structs.replace(location, shared=True) for location in file_locations(adaptor.file)), *table]
 
     def rows(self, namespace: str) -> Iterator[dict[str, Any]]:
         return rows(self.adaptor, self.place(namespace))
@@ -192,10 +192,12 @@ class SqliteWriter(SinkWriter):
         delete = op == Op.DELETE
         ids, documents = messages[0].id_fields, [message.data for message in messages]
         names = ids if delete else tuple(documents[0])
-        alike = not delete and all(tuple(one) == names for one in documents)  # usual: every document has the same fields
+        alike = not delete and all(tuple(document) == names for document in documents)  # usual: every document has the same fields
         if not alike and not delete:
-            names = tuple(dict.fromkeys(name for one in documents for name in one))
-        rows = [tuple(one.values()) for one in documents] if alike else [tuple(map(one.get, names)) for one in documents]
+            names = tuple(dict.fromkeys(name for document in documents for name in document))
+        rows = (
+            [tuple(document.values()) for document in documents] if alike else [tuple(map(document.get, names)) for document in documents]
+        )
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
         for name in ids:
             column = columns[names.index(name)] if name in names else [None]
@@ -207,19 +209,20 @@ class SqliteWriter(SinkWriter):
                     hint="Name the right fields with the source's option id.",
                 )
         by_name = dict(zip(names, columns, strict=True))
-        known = self._check.table(table).columns
-        given = {name for name in self._tables.columns(table) if name not in known}
-        types = self._check.checked(table, messages, by_name, given=given).columns
-        kept = tuple(name for name in names if name in types or name in given)  # a field that was never more than null has no column
-        converted = [cells(by_name[name], types.get(name)) for name in kept]
-        if kept != names or any(now is not was for now, was in zip(converted, columns, strict=True)):
+        declared = self._check.table(table).columns
+        existing = {name for name in self._tables.columns(table) if name not in declared}
+        types = self._check.checked(table, messages, by_name, given=existing).columns
+        # A field that was never more than null has no column.
+        stored_names = tuple(name for name in names if name in types or name in existing)
+        converted = [cells(by_name[name], types.get(name)) for name in stored_names]
+        if stored_names != names or any(now is not was for now, was in zip(converted, columns, strict=True)):
             rows = list(zip(*converted, strict=True))
-        return _Change(table, op, ids, kept, rows, types, messages[0].offset)
+        return _Change(table, op, ids, stored_names, rows, types, messages[0].offset)
 
     def _check_command(self, table: str, message: Message) -> None:
-        said = values.encode(message.data).decode()[:200]
+        command = values.encode(message.data).decode()[:200]
         if message.data.get("command") != "truncate":
-            raise Rejected(f"SQLite does not know the command {said}.", offset=message.offset, untouched=True, hint=_ACK)
+            raise Rejected(f"SQLite does not know the command {command}.", offset=message.offset, untouched=True, hint=_ACK)
         if self._adaptor.table is not None:
             raise Rejected(
                 f"A truncate of {message.namespace} would empty {table}, which all namespaces share.",

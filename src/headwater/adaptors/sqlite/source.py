@@ -78,10 +78,10 @@ class SqliteSource(SourceAdaptor[Sqlite]):
     def _tables(self, db: apsw.Connection, chosen: Namespaces) -> list[str]:
         """The chosen tables. Errors: `NotFound` where there are none."""
         every = [row[0] for row in db.execute("select name from sqlite_master where type = 'table' order by 1")]
-        found = [name for name in every if not name.lower().startswith("sqlite_")]
-        names = [name for name in found if name in chosen and name not in OWN]
+        user_tables = [name for name in every if not name.lower().startswith("sqlite_")]
+        names = [name for name in user_tables if name in chosen and name not in OWN]
         if not names:
-            raise NotFound(f"{self.adaptor.file} has no table that {chosen} chooses.", hint=f"It has {', '.join(found) or 'none'}.")
+            raise NotFound(f"{self.adaptor.file} has no table that {chosen} chooses.", hint=f"It has {', '.join(user_tables) or 'none'}.")
         return names
 
 
@@ -107,7 +107,7 @@ def database_system(adaptor: Sqlite) -> str:
 
 def _rowid(table: str, columns: list[str]) -> str:
     """A name of the rowid that no column has: by a column of that name, rows with equal values would be skipped."""
-    free = [one for one in ("rowid", "_rowid_", "oid") if one not in columns]
+    free = [name for name in ("rowid", "_rowid_", "oid") if name not in columns]
     if not free:
         raise Unsupported(f"Table {table} has columns named rowid, _rowid_ and oid: its rowid has no name.", hint="Rename one.")
     return free[0]
@@ -150,16 +150,16 @@ def _by_key(db: apsw.Connection, part: Slice, position: Any) -> Iterator[Piece]:
     keys = part.spec["keys"]
     order = ", ".join(quote(name) for name in keys)
     while True:
-        given = position or []
+        last_key = position or []
         # Bytes of text are literals of the statement: SQLite takes parameters for UTF-8, whatever the database's encoding.
-        ends = [f"cast(x'{bytes.fromhex(one[0]).hex()}' as text)" if isinstance(one, list) else "?" for one in given]
-        where = f"where ({order}) > ({', '.join(ends)})" if given else ""
-        bounds = [values.native(one) for one in given if not isinstance(one, list)]
+        ends = [f"cast(x'{bytes.fromhex(cell[0]).hex()}' as text)" if isinstance(cell, list) else "?" for cell in last_key]
+        where = f"where ({order}) > ({', '.join(ends)})" if last_key else ""
+        bounds = [values.native(cell) for cell in last_key if not isinstance(cell, list)]
         query = f"select {order}, * from {quote(part.namespace)} {where} order by {order} limit {_ROWS}"
         piece = _piece(db, query, bounds, part.namespace, len(keys))
         if piece.last is None:
             return
-        position = [[one.hex()] if isinstance(one, _NoText) else values.tagged(values.extended(one)) for one in piece.last[: len(keys)]]
+        position = [[cell.hex()] if isinstance(cell, _NoText) else values.tagged(values.extended(cell)) for cell in piece.last[: len(keys)]]
         yield Piece(position=position, values=piece.values, bad=piece.bad)
 
 

@@ -27,10 +27,10 @@ class Tables:
     def spelling(self, table: str) -> str:
         """The name that the table really has: SQLite ignores the case of letters. The given name where there is no such table."""
         if table not in self._spelled:
-            found = self._db.execute("select name from sqlite_master where type = 'table' and name = ? collate nocase", (table,)).fetchall()
-            if not found:
+            rows = self._db.execute("select name from sqlite_master where type = 'table' and name = ? collate nocase", (table,)).fetchall()
+            if not rows:
                 return table
-            self._spelled[table] = str(found[0][0])
+            self._spelled[table] = str(rows[0][0])
         return self._spelled[table]
 
     def columns(self, table: str) -> list[str]:
@@ -75,7 +75,7 @@ def upsert(table: str, columns: Sequence[str], ids: Sequence[str], every: Sequen
     """A statement that replaces the row with an id or inserts it. Of `every` column, those not given get their default."""
     names = ", ".join(quote(name) for name in columns)
     places = ", ".join("?" * len(columns))
-    others = [name for name in every if name not in ids]
+    updated = [name for name in every if name not in ids]
     key = ", ".join(quote(name) for name in ids)
-    action = f"update set {', '.join(f'{quote(one)} = excluded.{quote(one)}' for one in others)}" if others else "nothing"
+    action = f"update set {', '.join(f'{quote(name)} = excluded.{quote(name)}' for name in updated)}" if updated else "nothing"
     return f"insert into {quote(table)} ({names}) values ({places}) on conflict ({key}) do {action}"

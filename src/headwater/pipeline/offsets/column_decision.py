@@ -62,6 +62,6 @@ def decided(sample: Iterable[tuple[str, Message]], rules: ColumnRules) -> Column
         count += 1
     tables: Tables = {}
     for place, messages in by_table.items():
-        key = next((one.id_fields for one in messages if one.id is not None), ()) if rules.keyed else ()
-        tables[place] = TableColumns(columns=observed((one.data for one in messages), rules, key), key=key)
+        key = next((sampled.id_fields for sampled in messages if sampled.id is not None), ()) if rules.keyed else ()
+        tables[place] = TableColumns(columns=observed((sampled.data for sampled in messages), rules, key), key=key)
     return ColumnDecision(tables=tables, sampled=count)

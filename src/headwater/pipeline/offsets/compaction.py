@@ -45,9 +45,9 @@ def has_holes(log: Log, topic: str, first: int, last: int) -> bool:
     """
     if log.engine != "embedded" or last < first:
         return False
-    there = log.read(topic, 0, first, limit=min(_FEW, last - first + 1))
-    behind = first + len(there)
-    if not there or there[-1].offset != behind - 1:
+    records = log.read(topic, 0, first, limit=min(_FEW, last - first + 1))
+    behind = first + len(records)
+    if not records or records[-1].offset != behind - 1:
         return True
     for rows in log.scan(topic, 0, behind, last + 1):
         behind += len(rows)
@@ -96,7 +96,7 @@ def compact(control: Control, *, dry_run: bool = False) -> Freed:
 
 def _dead(state: State, now: int) -> list[Change]:
     """Compactions that cannot be under way any more: whoever did them has died."""
-    return [(f"compacting/{key}", None) for key, one in state.compactions.items() if one.at < now - _LONGEST_MS]
+    return [(f"compacting/{key}", None) for key, compaction in state.compactions.items() if compaction.at < now - _LONGEST_MS]
 
 
 def _writer(control: Control, generation: str) -> Writer:

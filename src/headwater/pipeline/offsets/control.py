@@ -47,8 +47,8 @@ def newer_run(pipeline: str) -> Fenced:
 def pipeline_names(log: Log) -> list[str]:
     """The names of all pipelines that have run on this log."""
     before, after = offsets_topic("\n").split("\n")
-    found = [topic.name for topic in log.topics() if topic.name.startswith(before) and topic.name.endswith(after)]
-    return [name.removeprefix(before).removesuffix(after) for name in found]
+    topics = [topic.name for topic in log.topics() if topic.name.startswith(before) and topic.name.endswith(after)]
+    return [name.removeprefix(before).removesuffix(after) for name in topics]
 
 
 class Control:

@@ -61,10 +61,10 @@ def _dead(number: int) -> bool:
     """
     try:
         with open(f"/proc/{number}/stat", "rb") as file:
-            said = file.read()
+            stat = file.read()
     except OSError:  # it has ended since; or a system without /proc, where the heartbeats tell
         return False
-    fields = said.rpartition(b")")[2].split()  # after the name, which may hold any byte
+    fields = stat.rpartition(b")")[2].split()  # after the name, which may hold any byte
     return fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
 

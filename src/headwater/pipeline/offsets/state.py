@@ -290,7 +290,7 @@ class State:
     @property
     def compacting(self) -> int:
         """Messages below this offset are being taken away; 0 where no compaction is under way."""
-        return max((one.before for one in self.compactions.values()), default=0)
+        return max((compaction.before for compaction in self.compactions.values()), default=0)
 
     def sink(self, name: str) -> SinkState:
         return self.sinks.get(name, SinkState())
@@ -305,12 +305,12 @@ class State:
 
     def edits_of(self, sink: str) -> dict[int, dict[str, Any]]:
         """All corrected copies that a sink is given, by offset. The same object until there is another edit."""
-        found = self._edits_of.get(sink)
-        if found is None:
-            found = {offset: edit.data for (offset, whose), edit in self.edits.items() if not whose}
-            found |= {offset: edit.data for (offset, whose), edit in self.edits.items() if whose == sink}
-            self._edits_of = {**self._edits_of, sink: found}
-        return found
+        edits = self._edits_of.get(sink)
+        if edits is None:
+            edits = {offset: edit.data for (offset, whose), edit in self.edits.items() if not whose}
+            edits |= {offset: edit.data for (offset, whose), edit in self.edits.items() if whose == sink}
+            self._edits_of = {**self._edits_of, sink: edits}
+        return edits
 
     def unreachable(self, name: str) -> Outage | None:
         """The outage of a sink, or of the `SOURCE`, that the newest run has noted; None where it has noted none."""
@@ -322,15 +322,15 @@ class State:
         single: list[Change] = [("run", self.run), ("reader", self.reader)]
         return [
             *(change for change in single if change[1] is not None),
-            *((f"sink/{name}", one) for name, one in self.sinks.items()),
+            *((f"sink/{name}", sink_state) for name, sink_state in self.sinks.items()),
             *((f"taken/{sink}/{name}", offset) for sink, names in self.taken.items() for name, offset in names.items()),
             *((f"columns/{sink}", decided) for sink, decided in self.columns.items()),
             *((f"unheld/{sink}", unheld) for sink, unheld in self.unheld.items()),
             *((edit_key(offset, sink), edit) for (offset, sink), edit in self.edits.items()),
             *((f"dead/{sink}/{offset}", dead) for (sink, offset), dead in self.dead.items()),
             *((f"trouble/{sink}", outage) for sink, outage in self.outages.items()),
-            *((f"defined/{sink}", one) for sink, one in self.defined.items()),
-            *((f"compacting/{key}", one) for key, one in self.compactions.items()),
+            *((f"defined/{sink}", definition) for sink, definition in self.defined.items()),
+            *((f"compacting/{key}", compaction) for key, compaction in self.compactions.items()),
             *((f"audit/{key}", entry) for key, entry in self.audit.items()),
         ]
 

@@ -37,12 +37,12 @@ def describe(name: str) -> dict[str, Any]:
     declared = options_of(kind)  # a function of another package may take options that its class does not declare
     options = [
         {
-            "name": one.name,
-            "default": None if one.default is inspect.Parameter.empty else repr(one.default),
-            "meaning": declared[one.name].means.text if one.name in declared else "",
+            "name": parameter.name,
+            "default": None if parameter.default is inspect.Parameter.empty else repr(parameter.default),
+            "meaning": declared[parameter.name].means.text if parameter.name in declared else "",
         }
-        for one in inspect.signature(adaptors.find(name)).parameters.values()
-        if one.kind is not inspect.Parameter.VAR_KEYWORD
+        for parameter in inspect.signature(adaptors.find(name)).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     return {
         "name": name,

@@ -177,17 +177,19 @@ class PipelineChanges(PipelineView):
                 f"Message {offset} is a marker of the log. It is never delivered, so it cannot be corrected.",
                 hint=f"See it with `headwater pipeline xlog {self.pipeline} show {offset}`.",
             )
-        meant = {name: one for name, one in self.state().sinks.items() if only in ("", name)}
-        aside = [one.sink for one in self.dead_letters() if one.offset == offset and one.sink in meant]
+        meant = {name: sink_state for name, sink_state in self.state().sinks.items() if only in ("", name)}
+        aside = [letter.sink for letter in self.dead_letters() if letter.offset == offset and letter.sink in meant]
         made = Edit(data=corrected(original, data), at=self.clock.now_ms(), who=self._who, why=reason)
         self._made(lambda state: self._corrected(state, record, made, only), dry_run)
         return answers.Edited(
             offset=offset,
             data=values.as_json(made.data),
             sink=sink or None,
-            standing=[name for name, one in sorted(meant.items()) if one.failure is not None and one.failure.offset == offset],
+            standing=[
+                name for name, sink_state in sorted(meant.items()) if sink_state.failure is not None and sink_state.failure.offset == offset
+            ],
             dead=aside,
-            taken=[name for name, one in sorted(meant.items()) if name not in aside and one.has(offset)],
+            taken=[name for name, sink_state in sorted(meant.items()) if name not in aside and sink_state.has(offset)],
             dry_run=dry_run,
         )
 
@@ -198,11 +200,11 @@ class PipelineChanges(PipelineView):
         namespace, new = (record.key or b"").decode(), _short(text_of(made.data))
         return [*changes, self._entry("edit", made.why, offset=offset, sink=sink, namespace=namespace, old=_short(old), new=new)]
 
-    def _changed(self, offset: int, document: dict[str, Any], given: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:
+    def _changed(self, offset: int, document: dict[str, Any], new_values: Mapping[str, Any], gone: Sequence[str]) -> dict[str, Any]:
         from headwater.pipeline.transforms.paths import parsed, placed, without
 
         try:
-            changed = placed(document, [(parsed(path, "set"), value) for path, value in given.items()])
+            changed = placed(document, [(parsed(path, "set"), value) for path, value in new_values.items()])
             return without(changed, tuple(parsed(path, "unset") for path in gone))
         except BadInput as error:
             raise BadInput(
@@ -228,9 +230,9 @@ class PipelineChanges(PipelineView):
 
     def _original(self, offset: int, sink: str = "") -> dict[str, Any]:
         """The document that `edit --set` changes: the corrected copy, else the message; empty where the message is unreadable."""
-        found = self.state().edit_for(offset, sink)
-        if found is not None:
-            return dict(found.data)
+        edit = self.state().edit_for(offset, sink)
+        if edit is not None:
+            return dict(edit.data)
         try:
             return values.decode(self.record(offset).value or b"")
         except BadInput:
@@ -240,18 +242,20 @@ class PipelineChanges(PipelineView):
 
     def drop(self, offset: int, *, sink: str | None = None, why: str, dry_run: bool = False) -> answers.Resolved:
         """Let a message that was put aside go for good."""
-        reason, one = check_reason(why), self.dead_letter(offset, sink)
-        self._made(lambda state: [(f"dead/{one.sink}/{offset}", None), self._entry("drop", reason, sink=one.sink, offset=offset)], dry_run)
-        return answers.Resolved(sink=one.sink, offset=offset, done="let go", dry_run=dry_run)
+        reason, letter = check_reason(why), self.dead_letter(offset, sink)
+        self._made(
+            lambda state: [(f"dead/{letter.sink}/{offset}", None), self._entry("drop", reason, sink=letter.sink, offset=offset)], dry_run
+        )
+        return answers.Resolved(sink=letter.sink, offset=offset, done="let go", dry_run=dry_run)
 
-    def retried(self, one: Dead, failure: Failure | None, *, why: str = "") -> None:
+    def retried(self, letter: Dead, failure: Failure | None, *, why: str = "") -> None:
         """Write what became of a message that was sent once more: the sink took it, or it stays put aside with the new failure."""
         left: Dead | None = None
         if failure is not None:
-            failure = msgspec.structs.replace(failure, offset=one.offset, at=self.clock.now_ms())
-            left = Dead.of(one.sink, failure, tries=one.tries + 1)
-        entry = self._entry("dead retry", why, sink=one.sink, offset=one.offset, refused="" if failure is None else True)
-        self._made(lambda state: [(f"dead/{one.sink}/{one.offset}", left), entry], False)
+            failure = msgspec.structs.replace(failure, offset=letter.offset, at=self.clock.now_ms())
+            left = Dead.of(letter.sink, failure, tries=letter.tries + 1)
+        entry = self._entry("dead retry", why, sink=letter.sink, offset=letter.offset, refused="" if failure is None else True)
+        self._made(lambda state: [(f"dead/{letter.sink}/{letter.offset}", left), entry], False)
 
     def count_sent(self, sink: str, start: int, end: int, apart: Sequence[tuple[int, int]]) -> None:
         """A sink was sent [start, end) by hand. What it does not hold of that, `apart`, counts as taken, and nothing stays put aside."""
@@ -324,14 +328,18 @@ class PipelineChanges(PipelineView):
 
 def _trying_again(state: State, offset: int, sink: str) -> list[Change]:
     """The changes by which sinks that stand at a message try it again, in a live run, too: it is another one now. `sink`: only this one."""
-    stand = {name: one for name, one in state.sinks.items() if one.failure is not None and one.failure.offset == offset}
-    return [(f"sink/{name}", one.revived()) for name, one in stand.items() if sink in ("", name)]
+    stand = {
+        name: sink_state
+        for name, sink_state in state.sinks.items()
+        if sink_state.failure is not None and sink_state.failure.offset == offset
+    }
+    return [(f"sink/{name}", sink_state.revived()) for name, sink_state in stand.items() if sink in ("", name)]
 
 
 def _text(state: State, offset: int, sink: str) -> str:
     """The corrected copy of a message that is delivered so far; empty where there is none."""
-    found = state.edit_for(offset, sink)
-    return "" if found is None else text_of(found.data)
+    edit = state.edit_for(offset, sink)
+    return "" if edit is None else text_of(edit.data)
 
 
 def _short(text: str) -> str:

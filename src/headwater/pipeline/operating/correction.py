@@ -25,7 +25,7 @@ def corrected(original: Any, data: dict[str, Any]) -> Any:
 def _like(before: Any, after: Any) -> Any:
     """A value in which a number that stands in place of a float is a float, as text cannot say that it is one."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return {name: _like(before.get(name), one) for name, one in after.items()}
+        return {name: _like(before.get(name), value) for name, value in after.items()}
     if isinstance(before, list) and isinstance(after, list):
         return [*map(_like, before, after), *after[len(before) :]]
     if isinstance(before, float) and isinstance(after, int | Decimal) and not isinstance(after, bool):
@@ -36,4 +36,4 @@ def _like(before: Any, after: Any) -> Any:
 
 def _deeper(value: Any, levels: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_deeper(one, levels - 1) for one in inner if isinstance(one, dict | list))
+    return levels < 0 or any(_deeper(item, levels - 1) for item in inner if isinstance(item, dict | list))

@@ -34,19 +34,19 @@ class FieldTypes(msgspec.Struct, frozen=True):
     @property
     def mixed(self) -> bool:
         """Whether a table has no column for all of them. Integers fit among decimals and among floats."""
-        kinds = {one.type for one in self.types} - {"null"}
+        kinds = {count.type for count in self.types} - {"null"}
         return len(kinds) > 1 and not (kinds <= _NUMBERS and "integer" in kinds and len(kinds) == 2)
 
     def __str__(self) -> str:
-        kinds = [one.type for one in self.types if one.type != "null"]
-        nulls = sum(one.documents for one in self.types if one.type == "null")
+        kinds = [count.type for count in self.types if count.type != "null"]
+        nulls = sum(count.documents for count in self.types if count.type == "null")
         return f"{self.name} {' or '.join(kinds) or 'null'}" + (f" (null in {nulls})" if nulls and kinds else "")
 
     @property
     def warning(self) -> str:
         """The field's types with how often they are, and examples of all but the first."""
-        first, *others = (one for one in self.types if one.type != "null")
-        rest = "".join(f", {one.type} in {one.documents}: {one.example}" for one in others)
+        first, *others = (count for count in self.types if count.type != "null")
+        rest = "".join(f", {count.type} in {count.documents}: {count.example}" for count in others)
         return f"{self.name}: {first.type} in {first.documents} {'document' if first.documents == 1 else 'documents'}{rest}"
 
 
@@ -60,11 +60,11 @@ class NamespaceTypes(msgspec.Struct, frozen=True):
 
 def types_in(messages: Iterable[Message]) -> list[NamespaceTypes]:
     """The types of the top-level fields of these messages' documents."""
-    found: dict[str, dict[str, dict[str, TypeCount]]] = {}
+    namespaces: dict[str, dict[str, dict[str, TypeCount]]] = {}
     counts: dict[str, int] = {}
     for message in messages:
         counts[message.namespace] = counts.get(message.namespace, 0) + 1
-        fields = found.setdefault(message.namespace, {})
+        fields = namespaces.setdefault(message.namespace, {})
         for name, value in message.data.items():
             kinds = fields.setdefault(name, {})
             kind = type_name(value)
@@ -72,7 +72,7 @@ def types_in(messages: Iterable[Message]) -> list[NamespaceTypes]:
             kinds[kind] = TypeCount(kind, known.documents + 1, known.example) if known else TypeCount(kind, 1, _example(value))
     return [
         NamespaceTypes(namespace, counts[namespace], [FieldTypes(name, _ordered(kinds)) for name, kinds in fields.items()])
-        for namespace, fields in found.items()
+        for namespace, fields in namespaces.items()
     ]
 
 
@@ -105,7 +105,7 @@ def type_name(value: Any) -> str:
 
 
 def _ordered(kinds: dict[str, TypeCount]) -> list[TypeCount]:
-    return sorted(kinds.values(), key=lambda one: -one.documents)
+    return sorted(kinds.values(), key=lambda count: -count.documents)
 
 
 def _example(value: Any) -> str:

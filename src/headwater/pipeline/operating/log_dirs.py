@@ -41,8 +41,8 @@ def log_dirs(data: str | Path) -> dict[str, Path]:
     """The directories of all pipelines that are noted, by name. A note that cannot be read is none."""
     if not str(data):
         return {}
-    found = {path.stem: _read(path) for path in sorted((Path(data) / FOLDER).glob("*.json"))}
-    return {name: folder for name, folder in found.items() if folder is not None}
+    folders = {path.stem: _read(path) for path in sorted((Path(data) / FOLDER).glob("*.json"))}
+    return {name: folder for name, folder in folders.items() if folder is not None}
 
 
 def address(pipeline: str, log_dir: Path) -> LogAddress:

@@ -135,21 +135,21 @@ class ManualDelivery:
             raise refused(self._operator, self._sink.name, failure)
         return outcome
 
-    def send_dead(self, one: Dead, *, why: str = "") -> None:
+    def send_dead(self, letter: Dead, *, why: str = "") -> None:
         """Send a message that was put aside. Errors: `Stopped` when it is refused again; it stays put aside, with the newest error."""
         with self._lock():
-            one = self._operator.dead_letter(one.offset, one.sink)  # somebody may have sent it, or let it go, since
-            with self._audited("dead retry", why, offset=one.offset):
-                failure = self._send(one.offset, one.offset + 1).failure
-            self._operator.retried(one, failure, why=why)
+            letter = self._operator.dead_letter(letter.offset, letter.sink)  # somebody may have sent it, or let it go, since
+            with self._audited("dead retry", why, offset=letter.offset):
+                failure = self._send(letter.offset, letter.offset + 1).failure
+            self._operator.retried(letter, failure, why=why)
         if failure is not None:
-            name, at = self._operator.pipeline, one.offset
+            name, at = self._operator.pipeline, letter.offset
             raise Stopped(
-                f"Sink {one.sink} of {name} refuses message {at} again: {failure.message}",
+                f"Sink {letter.sink} of {name} refuses message {at} again: {failure.message}",
                 hint="See it, correct it and send it, or let it go:\n"
                 f"    headwater pipeline dead {name} show {at}\n"
                 f"    headwater pipeline edit {name} {at} --set FIELD=JSON --why ...\n"
-                f"    headwater pipeline dead {name} drop {at} --sink {one.sink} --why ...",
+                f"    headwater pipeline dead {name} drop {at} --sink {letter.sink} --why ...",
             )
 
     def _refuse_command(self, first: int, last: int) -> None:
@@ -158,12 +158,12 @@ class ManualDelivery:
         position, name = self._operator.sink(self._sink.name).position, self._operator.pipeline
         if last >= position:
             return
-        found = command_among(self._operator, self._sink, first, last)
-        if found is not None:
+        command = command_among(self._operator, self._sink, first, last)
+        if command is not None:
             raise Conflict(
-                f"Message {found} is a command to {self._sink.name}, and messages behind {last} would not come again.",
-                hint=f"See it with `headwater pipeline xlog {name} show {found}`. Leave it out; or send everything behind it as well, with "
-                f"`headwater pipeline replay {name} {self._sink.name} {first}..{position} --why ...`.",
+                f"Message {command} is a command to {self._sink.name}, and messages behind {last} would not come again.",
+                hint=f"See it with `headwater pipeline xlog {name} show {command}`. Leave it out; or send everything behind it as well, "
+                f"with `headwater pipeline replay {name} {self._sink.name} {first}..{position} --why ...`.",
             )
 
     def covered(self, first: int, last: int) -> int | None:
@@ -172,14 +172,16 @@ class ManualDelivery:
         appends = adaptor.kind == "file" or not type(adaptor).upserts
         return None if appends else superseded(self._operator, self._sink, first, last)
 
-    def refuse_older(self, one: Dead) -> None:
+    def refuse_older(self, letter: Dead) -> None:
         """Errors: `Conflict` where the sink has a newer message of the same document, which this one would be put over."""
-        newer = superseded(self._operator, self._sink, one.offset, one.offset)
+        newer = superseded(self._operator, self._sink, letter.offset, letter.offset)
         if newer is not None:
             raise Conflict(
-                f"Sink {one.sink} has taken message {newer}, a newer one of the same document: message {one.offset} would be put over it.",
-                hint=f"Let it go with `headwater pipeline dead {self._operator.pipeline} drop {one.offset} --sink {one.sink} --why ...`. "
-                "To send it all the same, say --force (`force` over HTTP and in Python), and send the newer one behind it with replay.",
+                f"Sink {letter.sink} has taken message {newer}, a newer one of the same document: "
+                f"message {letter.offset} would be put over it.",
+                hint=f"Let it go with `headwater pipeline dead {self._operator.pipeline} drop {letter.offset} "
+                f"--sink {letter.sink} --why ...`. To send it all the same, say --force (`force` over HTTP and in Python), "
+                "and send the newer one behind it with replay.",
             )
 
     @contextmanager

@@ -23,9 +23,9 @@ class MessageView:
         for (offset, sink), edit in sorted(state.edits.items()):
             self._copies.setdefault(offset, []).append(Copy(sink=sink or None, data=values.as_json(edit.data)))
         self._refused: dict[int, list[Refused]] = {}
-        for name, one in sorted(state.sinks.items()):
-            failure = one.failure
-            if failure is not None and one.stopped:
+        for name, sink_state in sorted(state.sinks.items()):
+            failure = sink_state.failure
+            if failure is not None and sink_state.stopped:
                 self._refused.setdefault(failure.offset, []).append(answer_of(Refused, failure, sink=name))
 
     def see(self, record: Record) -> Seen:

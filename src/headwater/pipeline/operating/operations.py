@@ -52,11 +52,11 @@ class PipelineOperations(PipelineChanges):
         if not where:
             hint = "Run it from a file once, or name its file with --file on the command line."
             raise BadInput(f"Where {self.pipeline} is defined is not known.", hint=hint)
-        found = load_pipeline(where)
-        if found.name != self.pipeline:
+        pipeline = load_pipeline(where)
+        if pipeline.name != self.pipeline:
             hint = "Run it once more, or name the right file with --file."
-            raise BadInput(f"{where} defines {found.name}, not {self.pipeline}.", hint=hint)
-        return found
+            raise BadInput(f"{where} defines {pipeline.name}, not {self.pipeline}.", hint=hint)
+        return pipeline
 
     def folder(self) -> Path | None:
         """The folder of the last run, in which its file must run; None where it is not known. Errors: `NotFound`."""
@@ -87,13 +87,13 @@ class PipelineOperations(PipelineChanges):
 
     def retry(self, offset: int, *, sink: str | None = None, why: str = "", force: bool = False, dry_run: bool = False) -> answers.Resolved:
         """Send a message that was put aside; with `force` also where the sink has a newer one of the same document."""
-        one = self.dead_letter(offset, sink)
-        delivery = self._delivery(one.sink)
+        letter = self.dead_letter(offset, sink)
+        delivery = self._delivery(letter.sink)
         if not force:
-            delivery.refuse_older(one)
+            delivery.refuse_older(letter)
         if not dry_run:
-            delivery.send_dead(one, why=why)
-        return answers.Resolved(sink=one.sink, offset=offset, done="taken", dry_run=dry_run)
+            delivery.send_dead(letter, why=why)
+        return answers.Resolved(sink=letter.sink, offset=offset, done="taken", dry_run=dry_run)
 
     def verify(self, sink: str) -> answers.Verified:
         from headwater.pipeline.operating.verification import compare

@@ -80,20 +80,20 @@ class PipelinePerformer:
 
         One that cannot be read is `damaged` or `lost`, and does not hide the others.
         """
-        found, apart = [], log_dirs(log.address.path)
+        statuses, apart = [], log_dirs(log.address.path)
         for name in {*apart, *pipeline_names(log)}:
             folder = str(apart.get(name, ""))
             try:
                 with self._operations(log, name) as operations:
-                    found.append(msgspec.structs.replace(operations.status(), log_dir=folder, namespaces=[]))
+                    statuses.append(msgspec.structs.replace(operations.status(), log_dir=folder, namespaces=[]))
             except HeadwaterError as error:
                 if isinstance(error, Damaged):
-                    found.append(answers.Status(pipeline=name, state="damaged", end=0, lag=0, sinks=[], log_dir=folder))
+                    statuses.append(answers.Status(pipeline=name, state="damaged", end=0, lag=0, sinks=[], log_dir=folder))
                 elif folder:
-                    found.append(answers.Status(pipeline=name, state="lost", end=0, lag=0, sinks=[], log_dir=folder))
+                    statuses.append(answers.Status(pipeline=name, state="lost", end=0, lag=0, sinks=[], log_dir=folder))
                 elif not isinstance(error, NotFound):  # a run that has just begun has no log yet; or it was deleted since
                     raise
-        return sorted(found, key=lambda one: one.pipeline)
+        return sorted(statuses, key=lambda status: status.pipeline)
 
     def readings(self, log: Log | None) -> list[SinkReading]:
         """Where all sinks are, for the metrics; empty while the log is not open or cannot be read."""
@@ -101,9 +101,9 @@ class PipelinePerformer:
             return []
         try:
             return [
-                SinkReading(pipeline=one.pipeline, sink=at.sink, offset=at.position, lag=at.lag, stopped=at.state == "stopped")
-                for one in self.every(log)
-                for at in one.sinks
+                SinkReading(pipeline=status.pipeline, sink=at.sink, offset=at.position, lag=at.lag, stopped=at.state == "stopped")
+                for status in self.every(log)
+                for at in status.sinks
             ]
         except HeadwaterError:
             return []

@@ -45,30 +45,30 @@ def preflight(pipeline: Pipeline) -> dict[str, Any]:
     message = sample[0] if sample else None
     if message is not None:
         checks += [_transforms(pipeline, name, message) for name, sink in pipeline.sinks.items() if sink.transforms]
-        checks += [one for name, sink in pipeline.sinks.items() if sink.needs_session for one in _columns(pipeline, name, sample)]
+        checks += [check for name, sink in pipeline.sinks.items() if sink.needs_session for check in _columns(pipeline, name, sample)]
     shown = None if message is None else {"namespace": message.namespace, "data": values.as_json(message.data)}
     types = types_in(sample)
-    warnings = [f"{one.namespace}: {field.warning}" for one in types for field in one.fields if field.mixed]
-    return {"checks": checks, "message": shown, "types": [msgspec.to_builtins(one) for one in types], "warnings": warnings}
+    warnings = [f"{entry.namespace}: {field.warning}" for entry in types for field in entry.fields if field.mixed]
+    return {"checks": checks, "message": shown, "types": [msgspec.to_builtins(entry) for entry in types], "warnings": warnings}
 
 
 def _check(name: str, adaptor: Adaptor, role: Literal["source", "sink"], chosen: Namespaces) -> dict[str, Any]:
     try:
-        said = "; ".join(adaptor.check(role, chosen)) or "can be used"
+        summary = "; ".join(adaptor.check(role, chosen)) or "can be used"
     except HeadwaterError as error:
         return _bad(name, error)
-    return _good(name, said)
+    return _good(name, summary)
 
 
 def _check_sink(sink: Sink, overlap: OverlapCheck) -> dict[str, Any]:
-    found = _check(sink.name, sink.adaptor, "sink", sink.namespaces)
-    if found["ok"] and not sink.adaptor.keeps_owner:
-        found = _good(sink.name, f"{found['said']}; {_UNOWNED}")
+    check = _check(sink.name, sink.adaptor, "sink", sink.namespaces)
+    if check["ok"] and not sink.adaptor.keeps_owner:
+        check = _good(sink.name, f"{check['said']}; {_UNOWNED}")
     try:
         overlap.check(sink)
     except HeadwaterError as error:
-        return _bad(sink.name, error) if found["ok"] else found
-    return found
+        return _bad(sink.name, error) if check["ok"] else check
+    return check
 
 
 def _sample(pipeline: Pipeline) -> list[Message]:
@@ -112,7 +112,7 @@ def _columns(pipeline: Pipeline, name: str, sample: list[Message]) -> list[dict[
     for transform in transforms:
         MISSING.forget(transform.name)
     try:
-        chain(transforms)([_copy(one, at) for at, one in enumerate(sample) if one.namespace in pipeline.sinks[name].namespaces])
+        chain(transforms)([_copy(message, at) for at, message in enumerate(sample) if message.namespace in pipeline.sinks[name].namespaces])
     except HeadwaterError:
         return []  # one of the sample is refused, as a run would tell
     missing = [(transform.name, columns) for transform in transforms if (columns := MISSING.of(transform.name))]
@@ -132,17 +132,17 @@ def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, An
 
         session()
     try:
-        given = chain(sink.transforms)([_copy(message)])[0]
+        changed = chain(sink.transforms)([_copy(message)])[0]
         by_offset = sink.adaptor.ordered() or sink.adaptor.gathers()
     except HeadwaterError as error:
         return _bad(f"{name}'s transforms", error)
-    said = "drop the first message" if given is None else f"make of it {values.encode(given.data).decode()}"
+    effect = "drop the first message" if changed is None else f"make of it {values.encode(changed.data).decode()}"
     parallel = by_offset or CopyOrder(sink).keeps_ids({message.namespace: message.id_fields})
-    return _good(f"{name}'s transforms", said if parallel else f"{said}; {_ONE_TASK}")
+    return _good(f"{name}'s transforms", effect if parallel else f"{effect}; {_ONE_TASK}")
 
 
-def _good(name: str, said: str) -> dict[str, Any]:
-    return {"name": name, "ok": True, "said": said, "hint": "", "exit_code": 0}
+def _good(name: str, summary: str) -> dict[str, Any]:
+    return {"name": name, "ok": True, "said": summary, "hint": "", "exit_code": 0}
 
 
 def _bad(name: str, error: HeadwaterError) -> dict[str, Any]:

@@ -23,8 +23,8 @@ def stopped(operator: PipelineView, stands: Sequence[tuple[str, Failure]]) -> St
         lines.append(f"{behind} stands at message {other.offset}: {other.message.partition(chr(10))[0]}")
         lines += [f"  {hint}" for hint in _hinted(other) if hint != first.hint]
         lines += _commands(operator, behind, other) if other.offset != first.offset else [_skip(name, behind, other)]
-    said = f"Sink {sink} of {name} stands at message {first.offset}: {first.message}"
-    return Stopped(said, hint="\n  ".join(lines))
+    message = f"Sink {sink} of {name} stands at message {first.offset}: {first.message}"
+    return Stopped(message, hint="\n  ".join(lines))
 
 
 def refused(operator: PipelineView, sink: str, failure: Failure) -> Stopped:
@@ -32,8 +32,8 @@ def refused(operator: PipelineView, sink: str, failure: Failure) -> Stopped:
     skipped = failure.offset > operator.sink(sink).position
     commands = _commands(operator, sink, failure)[: 3 if skipped else 2]
     ask = "See it, correct it, or skip it:" if skipped else "See it, correct it, then send it again:"
-    said = f"Sink {sink} of {operator.pipeline} refuses message {failure.offset}: {failure.message}"
-    return Stopped(said, hint="\n  ".join([*_hinted(failure), *_shown(operator, failure.offset), ask, *commands]))
+    message = f"Sink {sink} of {operator.pipeline} refuses message {failure.offset}: {failure.message}"
+    return Stopped(message, hint="\n  ".join([*_hinted(failure), *_shown(operator, failure.offset), ask, *commands]))
 
 
 def _hinted(failure: Failure) -> list[str]:
@@ -48,16 +48,16 @@ def _shown(operator: PipelineView, offset: int) -> list[str]:
     text = text_of(seen.data)
     cut = f"{text[:_LONG]}… ({len(text):,} characters)" if len(text) > _LONG else text
     lines = [f"Message {offset}, {seen.op} of {seen.namespace}: {_printable(cut)}"]
-    return lines + [f"Delivered to {one.sink or 'every sink'} as: {_printable(text_of(one.data)[:_LONG])}" for one in seen.copies]
+    return lines + [f"Delivered to {copy.sink or 'every sink'} as: {_printable(text_of(copy.data)[:_LONG])}" for copy in seen.copies]
 
 
 def _commands(operator: PipelineView, sink: str, failure: Failure) -> list[str]:
     name, at = operator.pipeline, failure.offset
     seen = _seen(operator, at)
-    given = "--doc FILE" if seen is not None and seen.unreadable else "--set FIELD=JSON"
+    option = "--doc FILE" if seen is not None and seen.unreadable else "--set FIELD=JSON"
     return [
         f"  headwater pipeline xlog {name} show {at}",
-        f"  headwater pipeline edit {name} {at} {given} --why ...",
+        f"  headwater pipeline edit {name} {at} {option} --why ...",
         _skip(name, sink, failure),
     ]
 

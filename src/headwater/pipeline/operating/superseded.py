@@ -32,17 +32,17 @@ def superseded(operator: PipelineView, sink: Sink, first: int, last: int) -> int
     state, work = operator.state(), operator.delivery(sink)
     sent: set[tuple[str, Any] | None] = set()
     emptied: set[str] = set()
-    for one in _messages(operator, work, first, last + 1, []):
-        if one.op is Op.COMMAND:
-            emptied.add(one.namespace)
-        elif (known := _known(one)) is not None:
+    for message in _messages(operator, work, first, last + 1, []):
+        if message.op is Op.COMMAND:
+            emptied.add(message.namespace)
+        elif (known := _known(message)) is not None:
             sent.add(known)
     now, begin = state.sink(sink.name), last + 1
     skipped = withheld(operator, sink.name)
     for start, end in joined([(0, now.position + 1), *now.taken]) if sent or emptied else ():
-        for one in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), skipped):
-            if one.namespace in emptied or _known(one) in sent:
-                return one.offset
+        for message in _messages(operator, work, max(begin, start), min(begin + _LOOKED, end), skipped):
+            if message.namespace in emptied or _known(message) in sent:
+                return message.offset
     return None
 
 

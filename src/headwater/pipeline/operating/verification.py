@@ -126,7 +126,7 @@ class _Expected:
 
     def _transformed(self, messages: list[Message]) -> list[Message]:
         try:
-            return [one for one in self._apply(messages) if one is not None and deliverable(one)]
+            return [message for message in self._apply(messages) if message is not None and deliverable(message)]
         except Rejected as no:  # the sink has taken it as it was: the transform, or a correction, is another one by now
             name = self._pipeline.partition("#")[0]
             raise Rejected(
@@ -143,14 +143,14 @@ class _Expected:
         wanted = {place: each + Counter(self._last.get(place, {}).values()) for place, each in self._all.items()}
         missing: Counter[bytes] = Counter()
         extra: Counter[bytes] = Counter()
-        expected = found = 0
+        expected = actual = 0
         for place, documents in wanted.items():
             held = Counter(_digest(text) for text in self._held(place))
             expected += documents.total()
-            found += held.total()
+            actual += held.total()
             missing += documents - held
             extra += held - documents
-        sent = (self._identified(one, ())[1] for some in again() for one in self._transformed(some) if one.op != Op.COMMAND)
+        sent = (self._identified(message, ())[1] for some in again() for message in self._transformed(some) if message.op != Op.COMMAND)
         texts = map(self._text, sent) if missing else chained.from_iterable(map(self._held, wanted))
         first = next((text for text in texts if _digest(text) in (missing or extra)), b"") if missing or extra else b""
         held_still = chained.from_iterable(map(self._held, wanted)) if extra else ()
@@ -159,7 +159,7 @@ class _Expected:
             sink=name,
             position=position,
             expected=expected,
-            found=found,
+            found=actual,
             missing=missing.total(),
             extra=extra.total(),
             equal=not missing and not extra,

@@ -44,11 +44,11 @@ class PipelineView:
 
     def status(self) -> answers.Status:
         state, places = self.state(), self.offsets()
-        found = answers.Status(
+        status = answers.Status(
             pipeline=self.pipeline,
             state=self._state(state, places),
             end=self.bounds().end,
-            lag=max((one.lag for one in places), default=0),
+            lag=max((place.lag for place in places), default=0),
             sinks=places,
             phase=self._phase(state),
             progress=None if state.reader is None else state.reader.progress,
@@ -57,10 +57,10 @@ class PipelineView:
             namespaces=namespace_phases(state),
         )
         if (run := state.run) is None:
-            return found
+            return status
         seen = answers.moment(last_sign(run)) if run.state == "running" else None
         return msgspec.structs.replace(
-            found, began=answers.moment(run.began), seen=seen, process=run.process, file=run.file, error=run.error, hint=run.hint
+            status, began=answers.moment(run.began), seen=seen, process=run.process, file=run.file, error=run.error, hint=run.hint
         )
 
     def _phase(self, state: State) -> str | None:
@@ -72,10 +72,10 @@ class PipelineView:
     def _state(self, state: State, places: Sequence[answers.SinkPosition]) -> str:
         if state.run is None:
             return "new"
-        stopped = ", ".join(one.sink for one in places if one.state == "stopped")
+        stopped = ", ".join(place.sink for place in places if place.state == "stopped")
         match life(state.run, self.clock.now_ms()):
             case "running":
-                away = ", ".join(one.sink for one in places if one.state == "unreachable")
+                away = ", ".join(place.sink for place in places if place.state == "unreachable")
                 return ", ".join(["running", *([f"{stopped} stopped"] if stopped else []), *([f"{away} unreachable"] if away else [])])
             case "silent":
                 return "silent"
@@ -100,11 +100,11 @@ class PipelineView:
         size, at = 0, start
         for _ in range(_WINDOWS):
             upto = min(stop, at + _WINDOW - 1)
-            for one in self.show(at, upto, namespace=namespace, limit=limit - len(items)):
-                items.append(one)
-                size += len(text_of(one.data))
+            for message in self.show(at, upto, namespace=namespace, limit=limit - len(items)):
+                items.append(message)
+                size += len(text_of(message.data))
                 if len(items) == limit or size >= _PAGE:
-                    return items, one.offset + 1
+                    return items, message.offset + 1
             at = upto + 1
             if at > stop:
                 break
@@ -119,19 +119,19 @@ class PipelineView:
         known, state = self.sink(sink), self.state()
         place = msgspec.structs.asdict(self._place(state, sink, self.bounds().end))
         decided = state.columns.get(sink)
-        tables = {} if decided is None else {name: one.shown() for name, one in decided.tables.items()}
+        tables = {} if decided is None else {name: table.shown() for name, table in decided.tables.items()}
         return answers.SinkDetail(**place, taken=list(known.taken), namespaces=dict(state.taken.get(sink, {})), tables=tables)
 
     def dead(self, sink: str | None = None) -> list[answers.Buried]:
-        return [answers.answer_of(answers.Buried, one) for one in self.dead_letters(sink)]
+        return [answers.answer_of(answers.Buried, letter) for letter in self.dead_letters(sink)]
 
     def dead_one(self, offset: int, sink: str | None = None) -> answers.BuriedMessage:
-        one, bounds = self.dead_letter(offset, sink), self.bounds()
-        found = next(self.show(offset), None) if bounds.start <= offset < bounds.end else None
-        return answers.answer_of(answers.BuriedMessage, one, record=found)
+        letter, bounds = self.dead_letter(offset, sink), self.bounds()
+        message = next(self.show(offset), None) if bounds.start <= offset < bounds.end else None
+        return answers.answer_of(answers.BuriedMessage, letter, record=message)
 
     def audit(self) -> list[answers.Audited]:
-        return [answers.answer_of(answers.Audited, one) for one in self.entries()]
+        return [answers.answer_of(answers.Audited, entry) for entry in self.entries()]
 
     # -- what the operations use ------------------------------------------------------------------------------
 
@@ -150,18 +150,18 @@ class PipelineView:
         last = first if last is None else min(last, bounds.end - 1)
         self.within(first, bounds)
         view = MessageView(self.state())
-        at, given = first, 0
-        while at <= last and given < limit:
+        at, count = first, 0
+        while at <= last and count < limit:
             records = self.log.read(self.topic, 0, at, limit=min(1000, last - at + 1))
             if not records:
                 return
             for record in records:
                 offset = record.offset or 0
                 at = offset + 1
-                if offset > last or given >= limit:
+                if offset > last or count >= limit:
                     return
                 if record.key is not None and record.key.decode() in chosen:
-                    given += 1
+                    count += 1
                     yield view.see(record)
 
     def _place(self, state: State, name: str, end: int) -> answers.SinkPosition:
@@ -175,7 +175,7 @@ class PipelineView:
             word, at = "unreachable", answers.moment(outage.since)
             error = answers.Refusal(offset=sink.position + 1, error="Unreachable", message=outage.message, of_message=False, at=at)
         decided = state.columns.get(name)
-        changes = [] if decided is None else [answers.answer_of(answers.ColumnChanged, one) for one in decided.changes]
+        changes = [] if decided is None else [answers.answer_of(answers.ColumnChanged, change) for change in decided.changes]
         return answers.SinkPosition(sink=name, position=sink.position, end=end, lag=lag, state=word, error=error, columns=changes)
 
     def sink(self, name: str) -> SinkState:
@@ -190,24 +190,24 @@ class PipelineView:
 
     def dead_letters(self, sink: str | None = None) -> list[Dead]:
         """The messages that were put aside, of all sinks or of one."""
-        found = [one for (whose, _), one in sorted(self.state().dead.items()) if sink is None or whose == sink]
-        if sink is not None and not found:
+        letters = [letter for (whose, _), letter in sorted(self.state().dead.items()) if sink is None or whose == sink]
+        if sink is not None and not letters:
             self.sink(sink)  # a deleted sink may still have messages here; an unknown one is a mistake
-        return found
+        return letters
 
     def dead_letter(self, offset: int, sink: str | None = None) -> Dead:
-        found = [one for one in self.dead_letters(sink) if one.offset == offset]
-        if not found:
+        letters = [letter for letter in self.dead_letters(sink) if letter.offset == offset]
+        if not letters:
             hint = f"List the messages that are with `headwater pipeline dead {self.pipeline} list`."
             raise NotFound(f"Message {offset} is not put aside.", hint=hint)
-        if len(found) > 1:
-            names = ", ".join(one.sink for one in found)
+        if len(letters) > 1:
+            names = ", ".join(letter.sink for letter in letters)
             raise BadInput(f"Several sinks have put message {offset} aside: {names}.", hint="Name one of them as `sink` (--sink).")
-        return found[0]
+        return letters[0]
 
     def entries(self) -> list[Entry]:
         """What operators have done, in order."""
-        return sorted(self.state().audit.values(), key=lambda one: one.at)
+        return sorted(self.state().audit.values(), key=lambda entry: entry.at)
 
     def delivery(self, sink: Sink) -> SinkWork:
         """What a delivery to the sink needs, by the newest state."""
@@ -216,10 +216,10 @@ class PipelineView:
 
     def record(self, offset: int) -> Record:
         self.within(offset, self.bounds())
-        found = self.log.read(self.topic, 0, offset, limit=1)
-        if not found or found[0].offset != offset:
+        records = self.log.read(self.topic, 0, offset, limit=1)
+        if not records or records[0].offset != offset:
             raise NotFound(f"Message {offset} is no longer in the log.", hint="Compaction keeps the last one of each namespace.")
-        return found[0]
+        return records[0]
 
     def holes(self, first: int, last: int) -> bool:
         """Whether compaction has taken messages of `first` to `last`."""

@@ -51,9 +51,9 @@ class ColumnDeciding:
         if rules is None:
             return work
         if self.missing:
-            sample = ((self._place(one.namespace), one) for one in self._sample(work, start, min(end, start + SAMPLE)))
-            found = self._without_given(decided(sample, rules))
-            self._write(work.epoch, lambda before: found if before is None else before)
+            sample = ((self._place(message.namespace), message) for message in self._sample(work, start, min(end, start + SAMPLE)))
+            decision = self._without_given(decided(sample, rules))
+            self._write(work.epoch, lambda before: decision if before is None else before)
         known = self._control.state.columns.get(self._sink.name)
         return work if known is None else msgspec.structs.replace(work, columns=known.tables)
 
@@ -75,8 +75,8 @@ class ColumnDeciding:
         if not new:
             return needs
         end = min(self._log.bounds(work.topic, 0).end, needs.offset + _LATER)
-        sample = [one for one in self._sample(work, needs.offset, end) if self._place(one.namespace) == needs.table]
-        documents = ({name: one.data[name] for name in new if name in one.data} for one in sample)
+        sample = [message for message in self._sample(work, needs.offset, end) if self._place(message.namespace) == needs.table]
+        documents = ({name: message.data[name] for name in new if name in message.data} for message in sample)
         return msgspec.structs.replace(needs, types={**needs.types, **observed(documents, rules, needs.key)})
 
     def _write(self, epoch: int, decide: Decide) -> None:
@@ -94,8 +94,8 @@ class ColumnDeciding:
         """The decision without the columns that tables have already: those keep their types."""
         tables = {}
         for place, table in decision.tables.items():
-            given = set(self._sink.adaptor.columns_of(place))
-            columns = {name: one for name, one in table.columns.items() if name not in given}
+            existing = set(self._sink.adaptor.columns_of(place))
+            columns = {name: column for name, column in table.columns.items() if name not in existing}
             tables[place] = msgspec.structs.replace(table, columns=columns)
         return msgspec.structs.replace(decision, tables=tables)
 
@@ -122,5 +122,5 @@ class ColumnDeciding:
             return []
 
     def _transformed(self, batch: RecordBatch) -> list[Message]:
-        given = chain(self._sink.transforms)(batch.messages())
-        return [one for one in given if one is not None and deliverable(one) and one.op != Op.COMMAND]
+        messages = chain(self._sink.transforms)(batch.messages())
+        return [message for message in messages if message is not None and deliverable(message) and message.op != Op.COMMAND]

@@ -23,7 +23,7 @@ class CopyOrder:
         """Whether tasks may share messages by the ids in the log: not where a transform may give two documents one id."""
         if self._kept is None or self._kept[0] is not ids:  # asked for each part, of which each may be one message
             fields = {name for names in ids.values() for name in names} | {*DEFAULT_ID}
-            self._kept = ids, all(one.keeps(sorted(fields)) for one in self._sink.transforms)
+            self._kept = ids, all(transform.keeps(sorted(fields)) for transform in self._sink.transforms)
         return self._kept[1]
 
     def repeats(self, reader: ReaderState | None, ids: Ids) -> bool:
@@ -37,8 +37,10 @@ class CopyOrder:
         if self._merged is None or self._merged[0] != reader.run:
             slices = reader.plan.get("slices", ())
             names = dict.fromkeys(str(part["namespace"]) for part in slices if part["namespace"] in self._sink.namespaces)
-            renamed = chain([one for one in self._sink.transforms if isinstance(one, Remap)])([Message(one, {}) for one in names])
-            places = [self._place(one.namespace) for one in renamed if one is not None]
+            renamed = chain([transform for transform in self._sink.transforms if isinstance(transform, Remap)])(
+                [Message(name, {}) for name in names]
+            )
+            places = [self._place(message.namespace) for message in renamed if message is not None]
             self._merged = reader.run, len(set(places)) < len(places)
         return self._merged[1]
 

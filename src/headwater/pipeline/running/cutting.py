@@ -93,9 +93,9 @@ def _kinds(log: Log, topic: str, start: int, end: int) -> Iterator[tuple[Numbers
     range ends soon, and decoding tens of thousands of records to find that out would cost more than to deliver them."""
     if end - start <= _FEW:
         records = log.read(topic, 0, start, limit=end - start)
-        found = [(one.offset or 0, one.mode, one.op) for one in records if (one.offset or 0) < end]
-        if found:
-            offsets, modes, ops = np.array(found, np.int64).T
+        rows = [(record.offset or 0, record.mode, record.op) for record in records if (record.offset or 0) < end]
+        if rows:
+            offsets, modes, ops = np.array(rows, np.int64).T
             yield offsets, _kind(modes, ops)
         return
     size = _FIRST

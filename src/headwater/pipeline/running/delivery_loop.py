@@ -233,9 +233,9 @@ class SinkLoop:
                     planned = self._cut(gaps, 1, most=_TABLE)
                 outcomes = self._deliver_here(work, self._parts(work, planned), batch=max(batch, _TABLE))
         self._settle(work, planned, outcomes)
-        for one in outcomes:
-            if one.needs is not None:
-                self._columns.extend(work, one.needs)
+        for outcome in outcomes:
+            if outcome.needs is not None:
+                self._columns.extend(work, outcome.needs)
 
     def _work(self, start: int, end: int) -> SinkWork:
         """What the parts of [start, end) need. Where columns are to be decided, these messages are the sample."""
@@ -297,21 +297,21 @@ class SinkLoop:
         if planned.shared:
             first = self._settle_shares(work, outcomes)
         else:
-            for one in sorted(outcomes, key=lambda one: one.start):
-                if one.acked > one.start or one.acked == one.end:
-                    self._publish(work, one)
-                    self.acks.add(one.start, one.acked, one.last)
-                if one.acked < one.end and self.sink.adaptor.ordered():
+            for outcome in sorted(outcomes, key=lambda part_outcome: part_outcome.start):
+                if outcome.acked > outcome.start or outcome.acked == outcome.end:
+                    self._publish(work, outcome)
+                    self.acks.add(outcome.start, outcome.acked, outcome.last)
+                if outcome.acked < outcome.end and self.sink.adaptor.ordered():
                     break
-            failed = [one for one in outcomes if one.failure is not None]
-            first = min(failed, key=lambda one: one.start).failure if failed else None
-        if any(one.acked > one.start for one in outcomes):
+            failed = [part_outcome for part_outcome in outcomes if part_outcome.failure is not None]
+            first = min(failed, key=lambda part_outcome: part_outcome.start).failure if failed else None
+        if any(part_outcome.acked > part_outcome.start for part_outcome in outcomes):
             self._patience.reached()
         if first is not None:
             self._failures.handle(first)
-        for one in outcomes:
-            if one.away is not None:
-                raise one.away.error()
+        for outcome in outcomes:
+            if outcome.away is not None:
+                raise outcome.away.error()
 
     def _settle_shares(self, work: SinkWork, outcomes: Sequence[Outcome]) -> Failure | None:
         """Acknowledge up to where every share has come, and return what was refused there.
@@ -320,25 +320,27 @@ class SinkLoop:
         single messages: where the refused one is not known, all of the range is sent one at a time, lest older ones replace newer ones.
         """
         whole = len(outcomes) == outcomes[0].buckets  # a share of which nothing is known has taken nothing
-        taken = min(one.acked for one in outcomes) if whole else outcomes[0].start
+        taken = min(share.acked for share in outcomes) if whole else outcomes[0].start
         last: dict[str, int] = {}
-        for one in outcomes:
-            self._publish(work, one)
-            last |= {name: max(offset, last.get(name, -1)) for name, offset in one.last.items() if offset < taken}
+        for outcome in outcomes:
+            self._publish(work, outcome)
+            last |= {name: max(offset, last.get(name, -1)) for name, offset in outcome.last.items() if offset < taken}
         if taken > outcomes[0].start:
             self.acks.add(outcomes[0].start, taken, last)
-        refused = [one.failure for one in outcomes if one.failure is not None and one.acked == taken]
+        refused = [share.failure for share in outcomes if share.failure is not None and share.acked == taken]
         first = min(refused, key=lambda failure: failure.offset, default=None)
         if first is None or first.start < 0:
             return first
         return msgspec.structs.replace(first, start=taken, end=outcomes[0].end if self._holds else first.end)
 
-    def _publish(self, work: SinkWork, one: Outcome) -> None:
-        if one.receipt:
+    def _publish(self, work: SinkWork, outcome: Outcome) -> None:
+        if outcome.receipt:
             RunFence(self._run.log, work).check()
-            part = work.part(self._identity, one.start, one.acked, bucket=one.bucket, buckets=one.buckets, attempt=one.attempt)
-            self.sink.adaptor.publish(part, one.receipt)
-        self.written += one.written
+            part = work.part(
+                self._identity, outcome.start, outcome.acked, bucket=outcome.bucket, buckets=outcome.buckets, attempt=outcome.attempt
+            )
+            self.sink.adaptor.publish(part, outcome.receipt)
+        self.written += outcome.written
 
     # -- one message at a time ------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class Engine:
                 tables = runner.run(ranges, partial(_copy_task, work, tasks), schema=RESULT, read_only=False, cancel=self._stopping)
         finally:
             self._free.set()
-        return [one for table in tables for one in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
+        return [copied for table in tables for copied in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
 
     def deliver_parts(self, work: SinkWork, parts: Sequence[Part], *, batch: int, through: Through | None = None) -> list[Outcome]:
         """Each part in a task of its own; outcomes in the order of the parts. `through`: as `Runner.run` has it."""
@@ -83,7 +83,7 @@ class Engine:
         ranges = [Range(work.topic, number, part.start, part.start) for number in range(self.spark.cores)]  # a task for each worker
         with self._seeing_log():
             tables = self._runner().run(ranges, partial(_probe_task, work, part), schema=RESULT, cancel=self._stopping)
-        check_probes(work, part, [msgspec.json.decode(one.column("result")[0].as_py(), type=tuple[str, str]) for one in tables])
+        check_probes(work, part, [msgspec.json.decode(table.column("result")[0].as_py(), type=tuple[str, str]) for table in tables])
         self._probed.add((work.sink.name, part.epoch))
 
     @contextmanager
@@ -126,21 +126,21 @@ def result_table(result: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(result)]}, schema=RESULT)
 
 
-def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, given: Range) -> pa.RecordBatch:
+def _copy_task(work: CopyWork, tasks: dict[int, list[int]], log: Log, task_range: Range) -> pa.RecordBatch:
     with uncollected():
-        return result_table(copy_slices(log, work, given.partition, tasks[given.partition]))
+        return result_table(copy_slices(log, work, task_range.partition, tasks[task_range.partition]))
 
 
-def _deliver_task(work: SinkWork, parts: tuple[Part, ...], batch: int, apart: bool, log: Log, given: Range) -> pa.RecordBatch:
+def _deliver_task(work: SinkWork, parts: tuple[Part, ...], batch: int, apart: bool, log: Log, task_range: Range) -> pa.RecordBatch:
     """`apart`: the task may be on another machine than the run."""
-    part = msgspec.structs.replace(parts[given.partition], attempt=random_id())
+    part = msgspec.structs.replace(parts[task_range.partition], attempt=random_id())
     if apart:
         check_seen(work, part)
     with uncollected():
         return result_table(deliver_part(log, work, part, batch=batch, ends=_over(time.monotonic() + work.seconds)))
 
 
-def _probe_task(work: SinkWork, part: Part, log: Log, given: Range) -> pa.RecordBatch:
+def _probe_task(work: SinkWork, part: Part, log: Log, task_range: Range) -> pa.RecordBatch:
     return result_table(probe(work, msgspec.structs.replace(part, attempt=random_id())))
 
 

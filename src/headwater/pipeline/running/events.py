@@ -41,14 +41,14 @@ def to_address(url: str) -> Listener:
     import httpx2
 
     client = httpx2.Client(timeout=5.0)
-    told: list[bool] = []
+    warned: list[bool] = []
 
     def send(event: RunEvent) -> None:
         try:
             client.post(url, content=msgspec.json.encode(event), headers={"Content-Type": "application/json"}).raise_for_status()
         except httpx2.HTTPError as error:
-            if not told:
-                told.append(True)
+            if not warned:
+                warned.append(True)
                 logging.getLogger("headwater.pipeline").warning("Events cannot be sent to the given address: %s", type(error).__name__)
 
     return send

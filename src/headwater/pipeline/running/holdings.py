@@ -204,8 +204,8 @@ class SinkHoldings:
             return self._sink.adaptor.held(self._identity, self.name)
         except Differs as error:
             # The target's own notes may be older than the offset log: by them, messages that the target has would come again.
-            said, position = rf"(offset {re.escape(self._context.control.pipeline)} mark {re.escape(self.name)} )(\d+)", self._acks.position
-            hint = re.sub(said, lambda at: f"{at[1]}{max(int(at[2]), position)}", error.hint, count=1)  # the first goes on behind the last
+            mark, position = rf"(offset {re.escape(self._context.control.pipeline)} mark {re.escape(self.name)} )(\d+)", self._acks.position
+            hint = re.sub(mark, lambda at: f"{at[1]}{max(int(at[2]), position)}", error.hint, count=1)  # the first goes on behind the last
             raise Differs(error.message, hint=hint) from error
 
     def _compare_log(self, expected: Sequence[Span], end: int) -> None:
@@ -223,8 +223,8 @@ class SinkHoldings:
             return
         if (last := max((stop for _, stop in held), default=0)) > end:
             raise self._beyond(f"{self._sink.adaptor} holds messages up to {last - 1}", end, held)
-        there = joined(held)
-        if lacking := [gap for start, stop in expected for gap in missing(start, stop, there)]:
+        spans = joined(held)
+        if lacking := [gap for start, stop in expected for gap in missing(start, stop, spans)]:
             raise self._less(lacking)
 
     def _compare_tables(self, expected: Sequence[Span]) -> None:
@@ -308,17 +308,17 @@ def may_read(targets: Sequence[SinkHoldings], context: RunContext) -> bool:
     nothing else would tell that its messages are others.
     """
     clock, deadline = context.clock, context.clock.monotonic() + _FIRST
-    for one in targets:
-        while not one.looked.is_set() and not context.stopping.is_set() and clock.monotonic() < deadline:
-            clock.wait(one.looked, _WAIT)
-    if any(one.log_is_older for one in targets):
+    for target in targets:
+        while not target.looked.is_set() and not context.stopping.is_set() and clock.monotonic() < deadline:
+            clock.wait(target.looked, _WAIT)
+    if any(holdings.log_is_older for holdings in targets):
         return False
     end = context.end() if context.begun is None else context.begun
 
     def decide(state: State) -> list[Change]:
         if state.run is not None and state.run.epoch > context.epoch:
             return []
-        compared = {one.name for one in targets if one.compared}
+        compared = {holdings.name for holdings in targets if holdings.compared}
         left = {name: sink for name, sink in state.sinks.items() if name not in compared and sink.uncompared < 0}
         return [(f"sink/{name}", msgspec.structs.replace(sink, uncompared=end)) for name, sink in left.items()]
 

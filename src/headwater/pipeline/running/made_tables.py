@@ -26,17 +26,17 @@ class MadeTables:
         """The tables that were there and are not. Errors: as `SinkAdaptor.tables_among`."""
         adaptor = self._sink.adaptor
         # By another option, no message goes to the table of the old name any more.
-        made = [place for place, one in self._decided().items() if one.made and adaptor.place(place) == place]
-        there = adaptor.tables_among(made) if made else None
-        return [] if there is None else [place for place in made if place not in there]
+        made = [place for place, table in self._decided().items() if table.made and adaptor.place(place) == place]
+        existing = adaptor.tables_among(made) if made else None
+        return [] if existing is None else [place for place in made if place not in existing]
 
     def without_key(self) -> list[str]:
         """The tables into which a message that comes again goes a second time."""
-        return [place for place, one in self._decided().items() if one.made and not one.key]
+        return [place for place, table in self._decided().items() if table.made and not table.key]
 
     def note(self, *, now: bool = False) -> None:
         """Write which tables have come to be there, at intervals or `now`. Errors: as `SinkAdaptor.tables_among`."""
-        places = {place for place, one in self._decided().items() if not one.made}
+        places = {place for place, table in self._decided().items() if not table.made}
         if places and (now or self._clock.monotonic() >= self._next):
             self._write(places)
             self._every = min(_SELDOM, max(_OFTEN, 2 * self._every))
@@ -51,8 +51,8 @@ class MadeTables:
         return {} if decision is None else decision.tables
 
     def _write(self, places: set[str]) -> None:
-        there = self._sink.adaptor.tables_among(places) if places else None
-        if there is None:
+        existing = self._sink.adaptor.tables_among(places) if places else None
+        if existing is None:
             return
 
         def decide(state: State) -> list[Change]:
@@ -60,7 +60,8 @@ class MadeTables:
             if known is None:
                 return []
             tables = {
-                place: msgspec.structs.replace(one, made=place in there) if place in places else one for place, one in known.tables.items()
+                place: msgspec.structs.replace(table, made=place in existing) if place in places else table
+                for place, table in known.tables.items()
             }
             return [] if tables == known.tables else [(f"columns/{self._sink.name}", msgspec.structs.replace(known, tables=tables))]
 

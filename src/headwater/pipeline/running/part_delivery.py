@@ -91,11 +91,11 @@ class PartDelivery:
                 break
             began = self._monotonic()
             try:
-                found = self.batch(self._taken)
-                self._write(found)
-                self._taken = found.end
+                records = self.batch(self._taken)
+                self._write(records)
+                self._taken = records.end
             except Rejected as refused:
-                failure = self._failed(refused, found.start, found.end)
+                failure = self._failed(refused, records.start, records.end)
             except Unusual as other:
                 stop = Detour(other.reason, other.columns.serialize().to_pybytes() if other.columns is not None else b"")
             except NeedsColumns as lacking:
@@ -134,32 +134,32 @@ class PartDelivery:
         """The next batch, or `Unusual` where the part ends here."""
         return self._found(start, min(self._part.end, start + (self._few if self._writer.one_by_one else self._batch)))
 
-    def text(self, found: RecordBatch) -> list[bytes] | None:
+    def text(self, records: RecordBatch) -> list[bytes] | None:
         """The documents of a batch, or of its first part, as text, where they need not be taken apart; else None."""
-        return found.text()
+        return records.text()
 
-    def messages(self, found: RecordBatch) -> list[Message]:
+    def messages(self, records: RecordBatch) -> list[Message]:
         """The messages of a batch, or of its first part. Errors: `Rejected`; `Unusual`."""
-        return found.messages()
+        return records.messages()
 
     # -------------------------------------------------------------------------------------------------------
 
     def _found(self, start: int, end: int) -> RecordBatch:
         return RecordBatch(self._log, self._work, start, end, part=self._part)
 
-    def _write(self, found: RecordBatch) -> None:
+    def _write(self, records: RecordBatch) -> None:
         """Write one batch whole. Errors: `Rejected`; `Unusual`."""
-        text = self._text(found)
-        if text is None or not self._written_by(self._writer.write_text, Batch(start=found.start, end=found.end, values=text), found):
-            messages = self._transformed(self.messages(found))
+        text = self._text(records)
+        if text is None or not self._written_by(self._writer.write_text, Batch(start=records.start, end=records.end, values=text), records):
+            messages = self._transformed(self.messages(records))
             self._refuse_overlap(messages)
-            self._written_by(self._writer.write, Batch(start=found.start, end=found.end, messages=messages), found)
+            self._written_by(self._writer.write, Batch(start=records.start, end=records.end, messages=messages), records)
 
-    def _text(self, found: RecordBatch) -> list[bytes] | None:
+    def _text(self, records: RecordBatch) -> list[bytes] | None:
         """Documents as they are stored, their fields moved about at most, where sink, transforms and messages are content with that."""
         if not type(self._writer).takes_text or (self._apply is not None and self._fields is None):
             return None
-        text = self.text(found)
+        text = self.text(records)
         return text if text is None or self._fields is None else values.field_by_field(text, self._fields)
 
     def _transformed(self, messages: Sequence[Message]) -> list[Message]:
@@ -171,8 +171,10 @@ class PartDelivery:
 
     def _refuse_merged(self, namespace: str, command: Message) -> None:
         """Errors: `Rejected` for a command to empty a table that holds documents of other namespaces, too: all of them would be gone."""
-        sink, others = self._work.sink, [one for one in self._work.ids if one != namespace and one in self._work.sink.namespaces]
-        renamed = chain([one for one in sink.transforms if isinstance(one, Remap)])([Message(one, {}) for one in others])
+        sink, others = self._work.sink, [name for name in self._work.ids if name != namespace and name in self._work.sink.namespaces]
+        renamed = chain([transform for transform in sink.transforms if isinstance(transform, Remap)])(
+            [Message(name, {}) for name in others]
+        )
         place = sink.adaptor.place(command.namespace)
         for other, now in zip(others, renamed, strict=True):
             if now is not None and sink.adaptor.place(now.namespace) == place:
@@ -189,7 +191,7 @@ class PartDelivery:
                 refuse(self._work.sink, self._work.forbidden, namespace)
                 self._locations.add(namespace)
 
-    def _written_by(self, write: Callable[[Batch], bool | None], batch: Batch, found: RecordBatch) -> bool:
+    def _written_by(self, write: Callable[[Batch], bool | None], batch: Batch, records: RecordBatch) -> bool:
         self._writer.fence()  # behind reading and transforms, during which a newer run may have delivered newer documents
         self._writing = True
         try:
@@ -207,7 +209,7 @@ class PartDelivery:
             raise Rejected(f"{type(error).__name__}: {error}", offset=-1, trace=traceback.format_exc(limit=-8)) from error
         self._writing = False
         self._written += len(batch)
-        self._last.update(found.last())
+        self._last.update(records.last())
         return True
 
     def _failed(self, no: Rejected, start: int, end: int) -> Failure:

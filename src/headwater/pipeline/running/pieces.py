@@ -207,7 +207,7 @@ def _appended(
     """`append`, with the offsets of the records in place of their number."""
     if piece.messages:
         records = _records(piece, progress, mode, ids, longest)
-        return writer.append(records), sum(len(one.value or b"") for one in records)
+        return writer.append(records), sum(len(record.value or b"") for record in records)
     if not piece.values:
         return (), 0
     texts = piece.values if isinstance(piece.values, Texts) else Texts(pa.array(piece.values, pa.binary()))
@@ -262,7 +262,7 @@ def progress_in(
     log: Log, topic: str, start: int, copy: str, claims: Sequence[Span] = (), lent: Sequence[Span] | None = None
 ) -> dict[int, CopyProgress]:
     """How far each slice of a copy has come, by the records at `start` and behind it. `claims`, `lent`: as `counts` takes them."""
-    return {one.slice: one for one in positions_in(log, topic, start, claims, lent) if one.copy == copy}
+    return {progress.slice: progress for progress in positions_in(log, topic, start, claims, lent) if progress.copy == copy}
 
 
 def positions_in(

@@ -149,17 +149,17 @@ class SourceReader:
             if known.upto > (end := self._run.end()) or known.log not in ("", self._control.identity()):
                 raise older_log(self._control, self._pipeline.source_name, known, end)
             claims = self._control.state.run.claims if self._control.state.run is not None else ()
-            found: dict[int, CopyProgress] = {}
-            for one in positions_in(self._run.log, self._run.topic, known.upto, claims, known.lent):
-                if one.copy != known.run:  # a plan is stored before the first piece of its copy is appended
+            slices: dict[int, CopyProgress] = {}
+            for copy_progress in positions_in(self._run.log, self._run.topic, known.upto, claims, known.lent):
+                if copy_progress.copy != known.run:  # a plan is stored before the first piece of its copy is appended
                     raise older_offsets(self._control, "the copy that its offset log knows is an earlier one")
-                found[one.slice] = one
-            followed = found.pop(FOLLOWING, None)
-            begun = {str(n): one for n, one in found.items() if not any(a <= n < b for a, b in known.finished)}
+                slices[copy_progress.slice] = copy_progress
+            followed = slices.pop(FOLLOWING, None)
+            begun = {str(n): progress for n, progress in slices.items() if not any(a <= n < b for a, b in known.finished)}
             state = msgspec.structs.replace(
                 known,
-                positions=known.positions | {n: one.position for n, one in begun.items()},
-                amounts=known.amounts | {n: one.amount for n, one in begun.items()},
+                positions=known.positions | {n: progress.position for n, progress in begun.items()},
+                amounts=known.amounts | {n: progress.amount for n, progress in begun.items()},
                 upto=self._run.end(),
             )
             return self._review(state if followed is None else _followed(state, followed.position, followed.amount))
@@ -169,7 +169,7 @@ class SourceReader:
         end = self._run.end()
         self._again, self._reviewed = False, True
         anew = 0 if known is None else end if plan.slices else known.anew
-        if anew == end > 0 and (kept := [one.name for one in self._pipeline.sinks.values() if one.upserts]):
+        if anew == end > 0 and (kept := [sink.name for sink in self._pipeline.sinks.values() if sink.upserts]):
             self._on_notice(
                 f"Rows that were deleted at the source since it was read before stay at {', '.join(kept)}: a copy has no deletes. "
                 f"`headwater pipeline verify {self._pipeline.name} {kept[0]}` shows them when the run is over."
@@ -199,9 +199,9 @@ class SourceReader:
             return self._store(state)
         before = self._control.state.defined.get(SOURCE)
         review = SourceReview(self._pipeline, before, slices=self._slices(), end=self._run.end(), notice=self._on_notice)
-        found = review.again(state, self._again) if isinstance(self._again, str) else review.reviewed(state)
+        new_state = review.again(state, self._again) if isinstance(self._again, str) else review.reviewed(state)
         self._reviewed, self._again, self._differs = True, False, review.differs
-        return self._store(found, whole=found.run != state.run, define=True)
+        return self._store(new_state, whole=new_state.run != state.run, define=True)
 
     def _store(self, state: ReaderState, *, whole: bool = False, define: bool = False) -> ReaderState:
         """Write how far reading has come; with `whole` the plan, too, which stays what it is; with `define` what the source is now."""
@@ -228,14 +228,14 @@ class SourceReader:
             since = self._run.end()
             numbers = list(islice((number for a, b in left for number in range(a, b)), _SLICES))
             done = self._round(self._work(state, plan, numbers, since, most), numbers)
-            ended = {str(one.slice) for one in done if one.finished}
+            ended = {str(copied.slice) for copied in done if copied.finished}
             finished = joined([*state.finished, *((int(n), int(n) + 1) for n in ended)])
-            lent = tuple(joined([*state.lent, *(span for one in done for span in one.offsets)]))
+            lent = tuple(joined([*state.lent, *(span for copied in done for span in copied.offsets)]))
             behind = self._run.end()
             if names := _completed(plan, {int(n) for n in ended}, finished):
                 self._marking(lent=bool(lent)).append(complete_records(names))
-            positions = state.positions | {str(one.slice): one.position for one in done}
-            amounts = state.amounts | {str(one.slice): one.amount for one in done}
+            positions = state.positions | {str(copied.slice): copied.position for copied in done}
+            amounts = state.amounts | {str(copied.slice): copied.amount for copied in done}
             state = msgspec.structs.replace(
                 state,
                 positions={n: position for n, position in positions.items() if n not in ended},
@@ -247,10 +247,10 @@ class SourceReader:
                 ended=behind,
             )
             self._store(state)
-            self._under_way, self.records = None, self.records + sum(one.records for one in done)
-            for one in done:
-                if one.away is not None and not one.records:
-                    raise one.away.error()
+            self._under_way, self.records = None, self.records + sum(copied.records for copied in done)
+            for outcome in done:
+                if outcome.away is not None and not outcome.records:
+                    raise outcome.away.error()
             most *= 2  # each round reads a compressed file from its beginning: with longer rounds that stays a small part
         if not missing(0, len(plan.slices), state.finished):
             state = self._store(msgspec.structs.replace(state, copied=True, ended=state.ended or self._run.end(), upto=self._run.end()))

@@ -59,15 +59,15 @@ class RecordBatch:
             records = log.read(self._work.topic, 0, at, limit=self.end - at)
             if not records:
                 return
-            for one in records:
-                at = (one.offset or 0) + 1
+            for record in records:
+                at = (record.offset or 0) + 1
                 if at > self.end:
                     return
-                size += len(one.value or b"")
+                size += len(record.value or b"")
                 if self._few and size > most:
                     self.end = at - 1
                     return
-                self._few.append(one)
+                self._few.append(record)
 
     def _read_columns(self, log: Log, most: int) -> None:
         size = 0
@@ -91,7 +91,7 @@ class RecordBatch:
         count = len(self._few) + sum(map(len, self._chunks))
         if count == self.end - self.start:
             return
-        offsets = [one.offset or 0 for one in self._few] + [n for chunk in self._chunks for n in chunk.column("offset").to_pylist()]
+        offsets = [record.offset or 0 for record in self._few] + [n for chunk in self._chunks for n in chunk.column("offset").to_pylist()]
         present = set(offsets)
         first = next(offset for offset in range(self.start, self.end) if offset not in present)
         if first > self.start:  # what lies before the hole is delivered first
@@ -108,7 +108,7 @@ class RecordBatch:
 
     def _end_at(self, end: int) -> None:
         self.end = end
-        self._few = [one for one in self._few if (one.offset or 0) < end]
+        self._few = [record for record in self._few if (record.offset or 0) < end]
         counts = [int(np.searchsorted(chunk.column("offset").to_numpy(zero_copy_only=False), end)) for chunk in self._chunks]
         self._chunks = [chunk.slice(0, count) for chunk, count in zip(self._chunks, counts, strict=True) if count]
 
@@ -118,13 +118,13 @@ class RecordBatch:
         if self._buckets > 1 or work.corrects(self.start, self.end):
             return None
         out: list[bytes] = []
-        for one in self._few:
-            if one.op in _MARKERS or one.mode == Mode.COMPLETE or not self._chosen(one.key):
+        for record in self._few:
+            if record.op in _MARKERS or record.mode == Mode.COMPLETE or not self._chosen(record.key):
                 continue
-            marked = dict(one.headers)
-            if one.op or one.value is None or UNREADABLE in marked or not counts(marked, one.offset or 0, work.claims, work.lent):
+            marked = dict(record.headers)
+            if record.op or record.value is None or UNREADABLE in marked or not counts(marked, record.offset or 0, work.claims, work.lent):
                 return None
-            out.append(one.value)
+            out.append(record.value)
         for chunk in self._chunks:
             if self._poisoned(chunk):
                 return None
@@ -203,7 +203,7 @@ class RecordBatch:
 
     def last(self) -> dict[str, int]:
         """By namespace, the last offset."""
-        out = {one.key.decode(): one.offset for one in self._few if one.key is not None and one.offset is not None}
+        out = {record.key.decode(): record.offset for record in self._few if record.key is not None and record.offset is not None}
         for chunk in self._chunks:
             keys, offsets = chunk.column("key"), chunk.column("offset")
             names = _distinct(keys)
@@ -218,10 +218,10 @@ class RecordBatch:
     def _chosen(self, key: bytes | None) -> bool:
         if key is None:
             return False
-        found = self._names.get(key)
-        if found is None:
-            found = self._names[key] = key.decode() in self._work.sink.namespaces
-        return found
+        chosen = self._names.get(key)
+        if chosen is None:
+            chosen = self._names[key] = key.decode() in self._work.sink.namespaces
+        return chosen
 
     def _poisoned(self, chunk: pa.RecordBatch) -> bool:
         headers, work = chunk.column("headers"), self._work
@@ -235,7 +235,7 @@ class RecordBatch:
             if UNREADABLE in marked or IDS in marked:
                 return True
             if (LENT in marked and not taken) or not counts(marked, last, work.claims):
-                rows = ((offset, dict(decode_headers(one))) for offset, one in marked_rows(chunk))
+                rows = ((offset, dict(decode_headers(encoded))) for offset, encoded in marked_rows(chunk))
                 return not all(counts(row, offset, work.claims, work.lent) for offset, row in rows)
         return False
 
@@ -262,8 +262,8 @@ def _row(record: Record) -> Row:
 
 
 def _distinct(keys: pa.Array) -> list[bytes | None]:
-    found: list[bytes | None] = pc.unique(keys.cast(pa.binary())).to_pylist()
-    return found
+    distinct: list[bytes | None] = pc.unique(keys.cast(pa.binary())).to_pylist()
+    return distinct
 
 
 def bucket_of(headers: dict[str, bytes | None], value: bytes | None, ids: tuple[str, ...], buckets: int) -> int:

@@ -36,7 +36,7 @@ class RoundProgress:
             end = self._log.bounds(self._work.topic, 0).end
             self._found |= progress_in(self._log, self._work.topic, max(self._upto, end - _LOOK), self._work.copy)
             self._upto = end
-            amounts = {number: one.amount for number, one in self._found.items()}
+            amounts = {number: progress.amount for number, progress in self._found.items()}
             for numbers in self._tasks.values():
                 at = max((index for index, number in enumerate(numbers) if number in self._found), default=0)
                 for number in numbers[:at]:  # the task has read the slices before the one that it is at

@@ -173,7 +173,7 @@ class Run:
         self._record.begin(self._file, again=self._again is True, notice=self._notice)
         self._context = replace(self._context, begun=self._context.end())
         self._tidy()
-        self._emit("boot", details={"source": str(pipeline.reader), "sinks": [str(one.adaptor) for one in pipeline.sinks.values()]})
+        self._emit("boot", details={"source": str(pipeline.reader), "sinks": [str(sink.adaptor) for sink in pipeline.sinks.values()]})
         try:
             with Heartbeat(control, writer.epoch, self._clock):
                 result = self._go(writer)
@@ -238,7 +238,7 @@ class Run:
         progress = tuple(self.progress())
         if (error := self._problems.error()) is not None:
             raise error
-        behind = any(one.failure is not None for one in progress)
+        behind = any(sink.failure is not None for sink in progress)
         state: Literal["done", "stopped"] = "stopped" if behind or self._asked else "done"
         self._tell_missing_columns()
         notices = tuple(self.notices)
@@ -304,7 +304,7 @@ class Run:
 
     def _watch(self, threads: LoopThreads) -> None:
         """Wait for the threads to end, and report metrics; after a stop, wait no longer than the grace."""
-        told = compacted = self._clock.monotonic()
+        emitted = compacted = self._clock.monotonic()
         deadline: float | None = None
         while threads.running():
             threads.wait(_POLL)
@@ -319,8 +319,8 @@ class Run:
             run = self._context.control.state.run
             if run is not None and run.stopping and not self._stopping.is_set():
                 self.stop()  # on an operator's request
-            if now - told >= _METRICS:
-                told = now
+            if now - emitted >= _METRICS:
+                emitted = now
                 self._metrics()
                 self._tidy()
             if now - compacted >= self.pipeline.options.compact_every.seconds and deadline is None:
@@ -339,7 +339,7 @@ class Run:
             return 0
         log, topic = self._log, self._context.topic
         sample = log.read(topic, 0, max(least + 1, log.bounds(topic, 0).start), limit=100, max_bytes=1 << 20)
-        size = int((end - 1 - least) * sum(len(one.key or b"") + len(one.value or b"") + 29 for one in sample) / max(1, len(sample)))
+        size = int((end - 1 - least) * sum(len(row.key or b"") + len(row.value or b"") + 29 for row in sample) / max(1, len(sample)))
         limit = self.pipeline.options.max_log
         behind = [loop for loop in self._loops if loop.acks.position < end - 1]
         stuck = not any(self._advances(loop.sink.name) for loop in behind)
@@ -363,10 +363,10 @@ class Run:
         phase, known = self.phase, {} if self.source_progress is None else {"progress": self.source_progress}
         self._note(SOURCE, phase, self.read)
         self._emit("metrics", path=self.pipeline.source_name, details={"records": self.read, "phase": str(phase), **known})
-        for one in self.progress():
-            self._note(one.sink, one.state, one.position)
-            details = {"records": one.written, "position": one.position, "lag": one.lag, "state": str(one.state)}
-            self._emit("metrics", path=one.sink, details=details)
+        for progress in self.progress():
+            self._note(progress.sink, progress.state, progress.position)
+            details = {"records": progress.written, "position": progress.position, "lag": progress.lag, "state": str(progress.state)}
+            self._emit("metrics", path=progress.sink, details=details)
 
     def _tell_missing_columns(self) -> None:
         for sink in self.pipeline.sinks.values():

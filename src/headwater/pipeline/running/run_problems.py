@@ -25,9 +25,9 @@ class RunProblems:
         first, *others = self._errors.values() or [None]
         if first is None or isinstance(first, Fenced):
             return first
-        told = {first.message}
+        messages = {first.message}
         for other in others:
-            if other is not None and other.message not in told and not isinstance(other, Fenced):
-                told.add(other.message)
+            if other is not None and other.message not in messages and not isinstance(other, Fenced):
+                messages.add(other.message)
                 first.hint = "\n  ".join(text for text in (first.hint, other.message, other.hint) if text)
         return first

@@ -39,7 +39,7 @@ class SqlDelivery:
     def __init__(self, sink: Sink, log: Log, engine: Engine, *, least: int | None = None) -> None:
         """`least`: messages that are given to the tasks; the driver takes fewer."""
         self._log, self._engine, self._least = log, engine, _LEAST if least is None else least
-        at = [i for i, one in enumerate(sink.transforms) if one.needs_session]
+        at = [i for i, transform in enumerate(sink.transforms) if transform.needs_session]
         fits = len(at) == 1 and isinstance(sink.transforms[at[0]], Sql) and sink.transforms[at[0]].namespaces.everything
         self._at = at[0] if fits else None  # the place of the transform; None: the driver takes all
         self._types: pa.Schema | None = None  # of the documents seen so far
@@ -110,14 +110,14 @@ class SqlDelivery:
 
     def _learn(self, outcomes: Sequence[Outcome]) -> None:
         """Widen the types by those of the documents that ended a part."""
-        stops = [one.stop for one in outcomes if one.stop is not None]
+        stops = [outcome.stop for outcome in outcomes if outcome.stop is not None]
         if not stops:
             self._next_pause, self._wider = 1, 0
             return
         before = self._types
         for stop in stops:
-            found = pa.ipc.read_schema(pa.py_buffer(stop.columns)) if stop.columns else None
-            wide = both(self._types, found) if found is not None and self._types is not None else None
+            schema = pa.ipc.read_schema(pa.py_buffer(stop.columns)) if stop.columns else None
+            wide = both(self._types, schema) if schema is not None and self._types is not None else None
             if wide is None or mixes(wide, self._types):
                 self._leave_to_driver()
                 return

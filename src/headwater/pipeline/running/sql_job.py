@@ -86,13 +86,13 @@ class SqlJob:
                 made = self.plan.evaluated(session, rows)
                 written = made.mapInArrow(partial(self.written, work), "number bigint, result binary, failure binary").collect()
         except (PySparkException, Py4JError) as problem:
-            said = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+            reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
             none = [
-                Outcome(start=one.start, end=one.end, acked=one.start, bucket=one.bucket, buckets=one.buckets, stop=Detour(said))
-                for one in self.parts
+                Outcome(start=part.start, end=part.end, acked=part.start, bucket=part.bucket, buckets=part.buckets, stop=Detour(reason))
+                for part in self.parts
             ]
-            return [(number, encoded([result_table(one)], RESULT), None) for number, one in enumerate(none)]
-        return [(one.number, bytes(one.result), pickle.loads(bytes(one.failure))) for one in written]
+            return [(number, encoded([result_table(outcome)], RESULT), None) for number, outcome in enumerate(none)]
+        return [(row.number, bytes(row.result), pickle.loads(bytes(row.failure))) for row in written]
 
     # -- the first worker of a task -------------------------------------------------------------------------
 
@@ -113,9 +113,9 @@ class SqlJob:
             with uncollected(), open_log(self.address, read_only=True) as log:
                 columns = _Columns(self)
                 while at < part.end:
-                    found = RecordBatch(log, self.work, at, min(part.end, at + self.batch), part=part)
-                    yield columns.of(found)
-                    at = found.end
+                    records = RecordBatch(log, self.work, at, min(part.end, at + self.batch), part=part)
+                    yield columns.of(records)
+                    at = records.end
         except Exception as problem:  # the driver meets it as well, and says at which message
             known = problem.columns if isinstance(problem, Unusual) else None
             stored = known.serialize().to_pybytes() if known is not None else b""
@@ -128,15 +128,15 @@ class SqlJob:
 
         from headwater.spark.tasks import task
 
-        here = TaskContext.get()
-        assert here is not None
-        for number, result, failure in task(msgspec.structs.replace(work, worker=partial(self._written, rows)))([here.partitionId()]):
+        context = TaskContext.get()
+        assert context is not None
+        for number, result, failure in task(msgspec.structs.replace(work, worker=partial(self._written, rows)))([context.partitionId()]):
             for _ in rows:  # to the end: Spark fails a task that leaves rows unread
                 pass
             yield pa.RecordBatch.from_pydict({"number": [number], "result": [result], "failure": [pickle.dumps(failure)]}, schema=_ROWS)
 
-    def _written(self, rows: Iterator[pa.RecordBatch], log: Log, given: Range) -> pa.RecordBatch:
-        part = msgspec.structs.replace(self.parts[given.partition], attempt=random_id())
+    def _written(self, rows: Iterator[pa.RecordBatch], log: Log, task_range: Range) -> pa.RecordBatch:
+        part = msgspec.structs.replace(self.parts[task_range.partition], attempt=random_id())
         if self.apart:
             check_seen(self.work, part)
         writer = self.work.sink.adaptor.writer(part)
@@ -155,11 +155,11 @@ class _Columns:
         self._fixed = round.plan.fixed
         self._apply = chain(round.before)
 
-    def of(self, found: RecordBatch) -> pa.RecordBatch:
+    def of(self, records: RecordBatch) -> pa.RecordBatch:
         """Errors: `Rejected`, of reading or of a transform; `Unusual`."""
         round, plan = self._round, self._round.plan
-        messages = [message for message in self._apply(found.messages()) if message is not None]
-        mark = PieceMark(found.start, found.end, len(messages))
+        messages = [message for message in self._apply(records.messages()) if message is not None]
+        mark = PieceMark(records.start, records.end, len(messages))
         if not messages:
             return _rows(plan, [], [], {}, mark)
         if Op.COMMAND in map(_op, messages) or set(map(_namespace, messages)) != {round.namespace}:
@@ -174,7 +174,7 @@ class _Columns:
                 if fixed is not None and name in fixed.schema.names:
                     columns[name] = fixed.column(name)
                 else:
-                    columns[name] = fitted([one.data.get(name) for one in again], plan.columns.field(name), DIGITS)
+                    columns[name] = fitted([message.data.get(name) for message in again], plan.columns.field(name), DIGITS)
         except Unusual as other:
             if other.columns is None:
                 raise
@@ -217,32 +217,32 @@ class SqlPartDelivery(PartDelivery):
             raise Unusual(mark.stop, pa.ipc.read_schema(pa.py_buffer(mark.columns)) if mark.columns else None)
         if self._round.plan.transform.expression.where is None and len(self._made) != mark.count:
             raise Unusual("rows are missing")
-        self._mark, found = mark, self._found(mark.start, mark.end)
-        if (start, found.end) != (mark.start, mark.end):
-            raise Unusual(f"offsets {mark.start} to {mark.end} came, not {start} to {found.end}")
-        return found
+        self._mark, records = mark, self._found(mark.start, mark.end)
+        if (start, records.end) != (mark.start, mark.end):
+            raise Unusual(f"offsets {mark.start} to {mark.end} came, not {start} to {records.end}")
+        return records
 
-    def text(self, found: RecordBatch) -> list[bytes] | None:
+    def text(self, records: RecordBatch) -> list[bytes] | None:
         """Puts fields into the documents' text without reading the other values."""
         plan = self._round.plan
-        texts = None if self._round.before or plan.transform.keeps_id else found.text()
-        if texts is None or (found.end == self._mark.end and len(texts) != self._mark.count):
+        texts = None if self._round.before or plan.transform.keeps_id else records.text()
+        if texts is None or (records.end == self._mark.end and len(texts) != self._mark.count):
             return None
         at, change = self._change(len(texts), of_text=True)
         return values.field_by_field(texts if len(at) == len(texts) else [texts[row] for row in at], change)
 
-    def messages(self, found: RecordBatch) -> list[Message]:
+    def messages(self, records: RecordBatch) -> list[Message]:
         if self._round.before:
-            shipped = [pickle.loads(one) for one in self._made.column(2).to_pylist()]
-            given = [one for one in shipped if one.offset < found.end]
-            _, change = self._change(len(given), of_rows=True)
+            shipped = [pickle.loads(cell) for cell in self._made.column(2).to_pylist()]
+            messages = [message for message in shipped if message.offset < records.end]
+            _, change = self._change(len(messages), of_rows=True)
         else:
-            read = found.messages()
-            if found.end == self._mark.end and len(read) != self._mark.count:
+            read = records.messages()
+            if records.end == self._mark.end and len(read) != self._mark.count:
                 raise Unusual(f"{self._mark.count} messages became {len(read)}")
             at, change = self._change(len(read))
-            given = [read[row] for row in at]
-        return each_changed(self._round.plan.transform, given, change)
+            messages = [read[row] for row in at]
+        return each_changed(self._round.plan.transform, messages, change)
 
     def _change(self, count: int, *, of_rows: bool = False, of_text: bool = False) -> tuple[list[int], Fields]:
         """The rows that are left of the first `count` messages, or the first `count` rows; and the function to call for each document,
@@ -258,9 +258,9 @@ class SqlPartDelivery(PartDelivery):
         new: dict[str, list[Any]] = {}
         for i, name in enumerate(plan.made, start=3 + len(plan.was)):
             column = made.column(i).combine_chunks()
-            found = changes(pa.field(name, column.type), column, was.get(name))
-            if found is not None:
-                new[name] = values.tagged(found) if of_text else found
+            changed = changes(pa.field(name, column.type), column, was.get(name))
+            if changed is not None:
+                new[name] = values.tagged(changed) if of_text else changed
         return numbers.tolist(), _putting(new, self._stay if plan.stays is not None or plan.gone else None)
 
 

@@ -100,7 +100,7 @@ class Away(msgspec.Struct, frozen=True):
 
     def error(self) -> Unavailable:
         """The error again."""
-        kinds = {one.__name__: one for one in (DiskFull, OutcomeUnknown, ReadOnly, Timeout, Unreachable, Untrusted)}
+        kinds = {kind.__name__: kind for kind in (DiskFull, OutcomeUnknown, ReadOnly, Timeout, Unreachable, Untrusted)}
         return kinds.get(self.kind, Unavailable)(self.message, hint=self.hint)
 
 

@@ -45,16 +45,16 @@ def by_namespace(
             except Rejected as problem:
                 problems.append(narrowed(part, problem))
                 continue
-            for i, one in zip(at, made, strict=True):
-                out[i] = one
+            for i, changed in zip(at, made, strict=True):
+                out[i] = changed
         if problems:
             raise min(problems, key=lambda problem: problem.offset)
         return out
 
     def attempt(messages: Sequence[Message]) -> list[Message | None]:
         try:
-            given = batch_of(messages, schema=schema, digits=digits, wanted=wanted, named=named)
-            made = messages_of(messages, given, call(given), stay=stay, anew=anew)
+            columns = batch_of(messages, schema=schema, digits=digits, wanted=wanted, named=named)
+            made = messages_of(messages, columns, call(columns), stay=stay, anew=anew)
         except (Rejected, Unavailable):
             raise
         except Exception as error:
@@ -74,14 +74,14 @@ def by_namespace(
             half = messages[: len(messages) // 2]
             try:
                 attempt(half)
-            except Rejected as found:
-                messages, problem = half, found
+            except Rejected as narrower:
+                messages, problem = half, narrower
             else:
                 messages = messages[len(half) :]
         try:
             attempt(messages)
-        except Rejected as found:
-            return found
+        except Rejected as narrower:
+            return narrower
         return problem
 
     return apply

@@ -65,23 +65,23 @@ def batch_of(
 
     Errors: `Rejected` for a document that has a field `_offset` of its own, or a value that does not fit `schema`.
     """
-    found: dict[str, None] = dict.fromkeys(schema.names) if schema is not None else {}
+    names: dict[str, None] = dict.fromkeys(schema.names) if schema is not None else {}
     for message in messages:
-        if not message.data.keys() <= found.keys():
-            found.update(dict.fromkeys(message.data))
+        if not message.data.keys() <= names.keys():
+            names.update(dict.fromkeys(message.data))
         if OFFSET in message.data:
             raise Rejected(
                 f"The document has a field {OFFSET}, which is the name of a column.", offset=message.offset, hint="Rename it before."
             )
-    fields, arrays = [pa.field(OFFSET, pa.int64(), nullable=False)], [pa.array([one.offset for one in messages], pa.int64())]
-    for name in found:
+    fields, arrays = [pa.field(OFFSET, pa.int64(), nullable=False)], [pa.array([row.offset for row in messages], pa.int64())]
+    for name in names:
         fixed = schema is not None and name in schema.names
         if wanted is not None and not fixed and not wanted(name):
             if named is not None and named(name):
                 fields.append(pa.field(name, pa.null()))
                 arrays.append(pa.nulls(len(messages)))
             continue
-        values = [one.data.get(name) for one in messages]
+        values = [row.data.get(name) for row in messages]
         if schema is not None and fixed:
             fields.append(schema.field(name))
             arrays.append(_fitted(values, schema.field(name), messages))
@@ -94,7 +94,7 @@ def batch_of(
 
 
 def messages_of(
-    messages: Sequence[Message], given: pa.RecordBatch, made: pa.RecordBatch | pa.Table, *, stay: Stay = "none", anew: bool = True
+    messages: Sequence[Message], batch: pa.RecordBatch, made: pa.RecordBatch | pa.Table, *, stay: Stay = "none", anew: bool = True
 ) -> list[Message | None]:
     """The messages with what a function made of their columns; None for rows that it left out.
 
@@ -105,20 +105,20 @@ def messages_of(
     """
     if not isinstance(made, pa.RecordBatch | pa.Table):
         raise ValueError(f"It returned {type(made).__name__}, not a RecordBatch or Table.")
-    rows = _rows(given, made)
+    rows = _rows(batch, made)
     last = {field.name: i for i, field in enumerate(made.schema)}  # of columns with one name the last counts
-    names = frozenset(given.schema.names)
+    names = frozenset(batch.schema.names)
     at = None if isinstance(rows, range) else pa.array(rows, pa.int64())
     new: dict[str, list[Any] | None] = {}
     for name, i in last.items():
         if name == OFFSET:
             continue
-        before = given.column(name) if name in names else None
+        before = batch.column(name) if name in names else None
         new[name] = changes(made.schema.field(i), _whole(made.column(i)), before if before is None or at is None else before.take(at))
-    found = [messages[row] for row in rows]
+    remaining = [messages[row] for row in rows]
     if anew:
-        found = [replace(one, data=one.data.copy()) for one in found]
-    documents = [one.data for one in found]
+        remaining = [replace(message, data=message.data.copy()) for message in remaining]
+    documents = [message.data for message in remaining]
     staying = Staying(lambda name: name in last or stay == "all" or (stay == "others" and name not in names))
     for data in documents:
         staying(data)
@@ -127,10 +127,10 @@ def messages_of(
             if value is not SAME:
                 data[name] = value
     if at is None:
-        return list(found)
+        return list(remaining)
     result: list[Message | None] = [None] * len(messages)
-    for row, one in zip(rows, found, strict=True):
-        result[row] = one
+    for row, changed in zip(rows, remaining, strict=True):
+        result[row] = changed
     return result
 
 
@@ -157,13 +157,13 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _rows(given: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> Sequence[int]:
+def _rows(batch: pa.RecordBatch, made: pa.RecordBatch | pa.Table) -> Sequence[int]:
     """The given row of each made one: a range, where all are there."""
     if made.schema.names.count(OFFSET) != 1:
         raise ValueError(f"What it returned has no column {OFFSET}, by which rows are known.")
-    if _whole(made.column(OFFSET)).equals(given.column(OFFSET)):
-        return range(len(given))
-    where = {offset: row for row, offset in enumerate(given.column(OFFSET).to_pylist())}
+    if _whole(made.column(OFFSET)).equals(batch.column(OFFSET)):
+        return range(len(batch))
+    where = {offset: row for row, offset in enumerate(batch.column(OFFSET).to_pylist())}
     try:
         rows = [where[offset] for offset in made.column(OFFSET).to_pylist()]
     except KeyError as error:
@@ -184,12 +184,12 @@ def changes(field: pa.Field, column: pa.Array, before: pa.Array | None) -> list[
     new: list[Any] = column.to_pylist()
     if before is not None:
         new = [  # NaN, at any depth, equals nothing: so the texts are compared as well
-            SAME if (one is None if old is None else same_type and (one == old or repr(one) == repr(old))) else one
-            for one, old in zip(new, before.to_pylist(), strict=True)
+            SAME if (value is None if old is None else same_type and (value == old or repr(value) == repr(old))) else value
+            for value, old in zip(new, before.to_pylist(), strict=True)
         ]
     if not json and _plain(column):
         return new
-    return [one if one is SAME else decode_any(one) if json and isinstance(one, str) else extended(one) for one in new]
+    return [value if value is SAME else decode_any(value) if json and isinstance(value, str) else extended(value) for value in new]
 
 
 def _plain(column: pa.Array) -> bool:
@@ -213,7 +213,7 @@ def array_of(values: Sequence[Any], digits: int) -> pa.Array | None:
     """A column of one type, found from the values; None where they have none in common."""
     kinds = set(map(type, values)) - {_NONE}
     if dict in kinds or Long in kinds:
-        values = [native(one) if type(one) in (dict, Long) else one for one in values]
+        values = [native(value) if type(value) in (dict, Long) else value for value in values]
         kinds = set(map(type, values)) - {_NONE}
     if not kinds:
         return pa.nulls(len(values))
@@ -227,9 +227,9 @@ def array_of(values: Sequence[Any], digits: int) -> pa.Array | None:
     if kind is list:
         return _list(values, digits)
     if kind is UUID:
-        return pa.array([one and str(one) for one in values], pa.string())
-    found = {bool: pa.bool_(), str: pa.string(), bytes: pa.binary(), datetime: pa.timestamp("us", "UTC")}.get(kind)
-    return None if found is None else pa.array(values, found)
+        return pa.array([value and str(value) for value in values], pa.string())
+    arrow_type = {bool: pa.bool_(), str: pa.string(), bytes: pa.binary(), datetime: pa.timestamp("us", "UTC")}.get(kind)
+    return None if arrow_type is None else pa.array(values, arrow_type)
 
 
 def numbers_of(values: Sequence[Any], kinds: set[type], digits: int) -> pa.Array | None:
@@ -241,15 +241,15 @@ def numbers_of(values: Sequence[Any], kinds: set[type], digits: int) -> pa.Array
             return pa.array(values, pa.int64())
         except (pa.ArrowInvalid, OverflowError):
             pass
-    if kinds == {int, float} and all(type(one) is not int or -EXACT <= one <= EXACT for one in values):
-        return pa.array([None if one is None else float(one) for one in values], pa.float64())
+    if kinds == {int, float} and all(type(value) is not int or -EXACT <= value <= EXACT for value in values):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
     exact = values
     if not {Decimal, _NONE}.issuperset(map(type, values)):
-        exact = [Decimal(repr(one)) if type(one) is float else None if one is None else Decimal(one) for one in values]
-    if float in kinds and not all(one is None or one.is_finite() for one in exact):
+        exact = [Decimal(repr(value)) if type(value) is float else None if value is None else Decimal(value) for value in values]
+    if float in kinds and not all(number is None or number.is_finite() for number in exact):
         return None
-    if (found := _decimal_type(exact)) is not None:
-        return pa.array(exact, _roomy(found, digits)) if found.precision <= digits else None
+    if (decimal_type := _decimal_type(exact)) is not None:
+        return pa.array(exact, _roomy(decimal_type, digits)) if decimal_type.precision <= digits else None
     try:
         array = pa.array(exact)
     except (pa.ArrowInvalid, OverflowError):  # more digits than Arrow's longest decimal has
@@ -262,7 +262,7 @@ def _decimal_type(numbers: Sequence[Decimal | None]) -> pa.DataType | None:
 
     A sum has as many places as the number with the most, unless it is rounded.
     """
-    some = [one for one in numbers if one is not None]
+    some = [number for number in numbers if number is not None]
     try:
         places = reduce(_EXACT_SUM.add, some).as_tuple().exponent
     except ArithmeticError:
@@ -284,17 +284,17 @@ def _roomy(kind: pa.DataType, digits: int) -> pa.DataType:
 
 def _struct(values: Sequence[Any], digits: int) -> pa.Array | None:
     names: dict[str, None] = {}
-    for one in values:
-        names.update(dict.fromkeys(one or ()))
-    children = [array_of([(one or {}).get(name) for one in values], digits) for name in names]
+    for struct in values:
+        names.update(dict.fromkeys(struct or ()))
+    children = [array_of([(value or {}).get(name) for value in values], digits) for name in names]
     if not children or any(child is None for child in children):
         return None
-    missing = pa.array([one is None for one in values], pa.bool_())
+    missing = pa.array([value is None for value in values], pa.bool_())
     return pa.StructArray.from_arrays(children, names=list(names), mask=missing)
 
 
 def _list(values: Sequence[Any], digits: int) -> pa.Array | None:
-    inner = array_of([one for each in values for one in each or ()], digits)
+    inner = array_of([item for each in values for item in each or ()], digits)
     if inner is None:
         return None
     ends, end = [0], 0
@@ -306,7 +306,7 @@ def _list(values: Sequence[Any], digits: int) -> pa.Array | None:
 
 def texts_of(values: Sequence[Any]) -> pa.Array:
     """A column of JSON text."""
-    return pa.array([None if one is None else encode(one).decode() for one in values], pa.string())
+    return pa.array([None if value is None else encode(value).decode() for value in values], pa.string())
 
 
 def _fitted(values: list[Any], field: pa.Field, messages: Sequence[Message]) -> pa.Array:
@@ -328,19 +328,19 @@ def _fitted(values: list[Any], field: pa.Field, messages: Sequence[Message]) -> 
 def _cast(values: list[Any], kind: pa.DataType) -> pa.Array:
     """The values in a type that was asked for, without losing any of one; text is read."""
     if pa.types.is_nested(kind):
-        return pa.array([natives(one) for one in values], kind)
-    found = array_of(values, 76)
-    if found is not None and found.type.equals(kind):
-        return found
-    if found is None or pa.types.is_nested(found.type):
+        return pa.array([natives(value) for value in values], kind)
+    array = array_of(values, 76)
+    if array is not None and array.type.equals(kind):
+        return array
+    if array is None or pa.types.is_nested(array.type):
         if pa.types.is_string(kind):
-            return pa.array([one if isinstance(one, str) or one is None else encode(one).decode() for one in values], kind)
+            return pa.array([value if isinstance(value, str) or value is None else encode(value).decode() for value in values], kind)
         if len(values) == 1:
             raise ValueError(f"it is {encode(values[0]).decode()}")
-        return pa.concat_arrays([_cast([one], kind) for one in values])  # of several types, each of which may fit
-    if pa.types.is_boolean(found.type) and not pa.types.is_string(kind):
+        return pa.concat_arrays([_cast([value], kind) for value in values])  # of several types, each of which may fit
+    if pa.types.is_boolean(array.type) and not pa.types.is_string(kind):
         raise ValueError("it is a truth value")  # Arrow would make it 1
-    if pa.types.is_decimal(kind) and (pa.types.is_floating(found.type) or pa.types.is_integer(found.type)):
+    if pa.types.is_decimal(kind) and (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
         # Arrow makes a decimal of a float's binary digits, and of an integer only where every integer would fit.
-        return pa.array([None if one is None else Decimal(repr(one)) for one in found.to_pylist()], kind)
-    return found.cast(kind)
+        return pa.array([None if value is None else Decimal(repr(value)) for value in array.to_pylist()], kind)
+    return array.cast(kind)

@@ -35,11 +35,11 @@ OPERATORS = ("==", "!=", "=~", *_ORDERS)
 def operator_of(text: object) -> str:
     """The operator that a text names: itself, or a word such as eq, $eq, gte. Errors: `BadConfig` with those that exist."""
     name = text.strip().removeprefix("$").lower() if isinstance(text, str) else ""
-    found = _WORDS.get(name, name)
-    if found not in OPERATORS:
+    sign = _WORDS.get(name, name)
+    if sign not in OPERATORS:
         words = ", ".join(word for word in _WORDS if word.isalpha())
         raise BadConfig(f"{text!r} is no operator.", hint=f"Use one of {' '.join(OPERATORS)}, or {words}.")
-    return found
+    return sign
 
 
 def condition(written: object, match: Any) -> Condition:
@@ -76,13 +76,13 @@ def _searching(match: Any) -> Condition:
     except (re.error, TypeError) as error:
         raise BadConfig(f"=~ {match!r} is no regular expression: {error}.", hint="Give a Python regular expression as text.") from error
 
-    def found(value: Any) -> bool:
+    def matches(value: Any) -> bool:
         value = _plain(value)
         if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | UUID):
             return False
         return search(str(value)) is not None
 
-    return found
+    return matches
 
 
 def _plain(value: Any) -> Any:
@@ -109,8 +109,8 @@ def _equal(a: Any, b: Any) -> bool:
 def _comparable(a: Any, b: Any) -> tuple[Any, Any] | None:
     """Both as values of one kind that has an order; None where there is none."""
     if isinstance(a, datetime) or isinstance(b, datetime):
-        one, other = _moment(a), _moment(b)
-        return None if one is None or other is None else (one, other)
+        left, right = _moment(a), _moment(b)
+        return None if left is None or right is None else (left, right)
     if isinstance(a, bytes) and isinstance(b, bytes):
         return a, b
     if isinstance(a, UUID) or isinstance(b, UUID):
@@ -122,8 +122,8 @@ def _comparable(a: Any, b: Any) -> tuple[Any, Any] | None:
 
 
 def _numbers(a: int | float | Decimal, b: int | float | Decimal) -> tuple[Any, Any] | None:
-    for one in (a, b):
-        if one.is_nan() if isinstance(one, Decimal) else isinstance(one, float) and math.isnan(one):
+    for operand in (a, b):
+        if operand.is_nan() if isinstance(operand, Decimal) else isinstance(operand, float) and math.isnan(operand):
             return None
     # A float stands for the digits that it is written with: 1.1 is meant, not the binary fraction next to it.
     if type(a) is type(b):

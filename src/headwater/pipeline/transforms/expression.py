@@ -22,15 +22,15 @@ class Expression:
     """
 
     def __init__(self, text: str, where: str | None) -> None:
-        found = _STAR.fullmatch(text)
-        rest = (found[3] or "") if found else text
+        match = _STAR.fullmatch(text)
+        rest = (match[3] or "") if match else text
         self.text, self.where = text, where
         self.prunes = not _OTHER_STAR.search(f"{rest}\n{where or ''}") and "identifier" not in _fold(f"{rest}\n{where or ''}")
-        self.excepts = bool(found and found[2])
-        self.stay: Stay = "none" if not (found and self.prunes) else "others" if self.excepts else "all"
+        self.excepts = bool(match and match[2])
+        self.stay: Stay = "none" if not (match and self.prunes) else "others" if self.excepts else "all"
         self._outputs = _fold(rest)
         self._named = _fold(f"{rest}\n{where or ''}")
-        self._gone = _fold((found[2] or "").partition("(")[2]) if found else ""
+        self._gone = _fold((match[2] or "").partition("(")[2]) if match else ""
         # A star that leaves nothing out would give back every column that was sent.
         self.selected = rest.strip() if self.stay == "all" else text
 
@@ -59,4 +59,4 @@ def _fold(text: str) -> str:
     """The text in one form for all names that Spark takes for the same: it compares letters in upper and in lower case."""
     if text.isascii():
         return text.lower()
-    return "".join((upper if len(upper := one.upper()) == 1 else one).lower()[0] for one in text)
+    return "".join((upper if len(upper := letter.upper()) == 1 else letter).lower()[0] for letter in text)

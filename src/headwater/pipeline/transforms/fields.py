@@ -91,8 +91,8 @@ class Rename(FieldTransform):
         return renamed if names else None
 
     def nested(self, data: dict[str, Any]) -> dict[str, Any]:
-        found = [(new, value) for old, new in self.pairs if (value := find(data, old)) is not MISSING]
-        return placed(without(data, self._removals), found)
+        renamed = [(new, value) for old, new in self.pairs if (value := find(data, old)) is not MISSING]
+        return placed(without(data, self._removals), renamed)
 
 
 def _names(paths: Sequence[Path]) -> tuple[str, ...]:

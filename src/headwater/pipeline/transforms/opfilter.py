@@ -42,12 +42,12 @@ def opfilter(
     if second is not None and Op.COMMAND in second:
         raise BadConfig("opfilter cannot drop commands: they pass by it.", hint="Leave command out.")
     passing = frozenset(Op if first is None else first) - (second or frozenset())
-    told = [
+    parts = [
         f"{word}={'+'.join(op.name.lower() for op in Op if op in ops)}"
         for word, ops in (("only", first), ("drop", second))
         if ops is not None
     ]
-    return OpFilter(passing, f"opfilter({','.join(told)})")
+    return OpFilter(passing, f"opfilter({','.join(parts)})")
 
 
 def _one(name: str, value: Iterable[str] | None, alias: str, other: Iterable[str] | None) -> frozenset[Op] | None:
@@ -58,6 +58,6 @@ def _one(name: str, value: Iterable[str] | None, alias: str, other: Iterable[str
         return None
     names = [chosen] if isinstance(chosen, str) else list(chosen)
     try:
-        return frozenset(op_named(one) for one in names)
+        return frozenset(op_named(op_name) for op_name in names)
     except BadInput as error:
         raise BadConfig(f"opfilter: {error.message}", hint=error.hint) from error

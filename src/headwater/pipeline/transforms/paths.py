@@ -166,8 +166,8 @@ def _narrowed(value: Any, chosen: dict[str, Any] | None) -> Any:
     if chosen is None:
         return value
     if isinstance(value, dict):
-        return {name: _narrowed(one, chosen[name]) for name, one in value.items() if name in chosen}
-    return [_narrowed(one, chosen[str(i)]) for i, one in enumerate(value) if str(i) in chosen]
+        return {name: _narrowed(item, chosen[name]) for name, item in value.items() if name in chosen}
+    return [_narrowed(item, chosen[str(i)]) for i, item in enumerate(value) if str(i) in chosen]
 
 
 def _index(part: str) -> int:

@@ -23,10 +23,10 @@ class Unusual(Exception):
         self.reason, self.columns = reason, columns
 
 
-def both(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
+def both(left: pa.Schema, right: pa.Schema) -> pa.Schema | None:
     """The columns of the two, each in a type for both; None where a column has no such type."""
-    fields = {field.name: field for field in one}
-    for field in other:
+    fields = {field.name: field for field in left}
+    for field in right:
         known = fields.get(field.name)
         if known is None:
             fields[field.name] = field
@@ -52,38 +52,38 @@ def fitted(values: Sequence[Any], field: pa.Field, digits: int) -> pa.Array:
     """The values in a column's type. Errors: `Unusual` where they, with those that it was found from, would have another."""
     if is_json(field):
         return texts_of(values)
-    kind, found = field.type, array_of(values, digits)
-    if found is not None and found.type.equals(kind):
-        return found
-    if found is not None and _number(found.type):
-        rounds = pa.types.is_floating(kind) and pa.types.is_integer(found.type) and any(n and abs(n) > EXACT for n in found.to_pylist())
+    kind, array = field.type, array_of(values, digits)
+    if array is not None and array.type.equals(kind):
+        return array
+    if array is not None and _number(array.type):
+        rounds = pa.types.is_floating(kind) and pa.types.is_integer(array.type) and any(n and abs(n) > EXACT for n in array.to_pylist())
         if pa.types.is_decimal(kind) or rounds:  # integers that a float would round become decimals
-            found = numbers_of(values, {Decimal}, digits)
-    if found is None:
+            array = numbers_of(values, {Decimal}, digits)
+    if array is None:
         raise Unusual(f"{field.name} is of several types")
-    wide = _wider(kind, found.type)
+    wide = _wider(kind, array.type)
     if wide is not None and wide.equals(kind):
         try:
-            if pa.types.is_null(found.type):
+            if pa.types.is_null(array.type):
                 return pa.nulls(len(values), kind)
-            return pa.array([natives(one) for one in values], kind) if pa.types.is_nested(kind) else found.cast(kind)
+            return pa.array([natives(value) for value in values], kind) if pa.types.is_nested(kind) else array.cast(kind)
         except UNFIT:
             pass
-    raise Unusual(f"{field.name} is {found.type}, not {kind}", pa.schema([pa.field(field.name, found.type)]))
+    raise Unusual(f"{field.name} is {array.type}, not {kind}", pa.schema([pa.field(field.name, array.type)]))
 
 
-def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    if one.equals(other) or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if _number(one) and _number(other):
-        return _numeric(one, other)
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        inner = both(pa.schema(list(one)), pa.schema(list(other)))
+def _wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if left.equals(right) or pa.types.is_null(right):
+        return left
+    if pa.types.is_null(left):
+        return right
+    if _number(left) and _number(right):
+        return _numeric(left, right)
+    if pa.types.is_struct(left) and pa.types.is_struct(right):
+        inner = both(pa.schema(list(left)), pa.schema(list(right)))
         return None if inner is None else pa.struct(list(inner))
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        element = _wider(one.value_type, other.value_type)
+    if pa.types.is_list(left) and pa.types.is_list(right):
+        element = _wider(left.value_type, right.value_type)
         return None if element is None else pa.list_(element)
     return None
 
@@ -92,8 +92,8 @@ def _number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _numeric(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    exact = [kind for kind in (one, other) if pa.types.is_decimal(kind)]
+def _numeric(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    exact = [kind for kind in (left, right) if pa.types.is_decimal(kind)]
     if not exact:
         return pa.float64()
     scale = max(kind.scale for kind in exact)
