@@ -19,6 +19,7 @@ from headwater.wal.answers import RegionCleaned
 from headwater.wal.cleaner import Cleaner
 from headwater.wal.kept_region import KeptRegion
 from headwater.wal.metrics import RegionReading, WalMetrics
+from headwater.wal.owned_regions import OwnedRegions
 from headwater.wal.period_timer import PeriodTimer
 from headwater.wal.pin_callbacks import OnPin, PinCallbacks
 from headwater.wal.region import Region, open_region
@@ -60,11 +61,12 @@ class RegionManager:
         usual: TopicSettings | None = None,
         on_pin: OnPin | None = None,
         timers: Timers | None = None,
+        noted: OwnedRegions | None = None,
     ) -> None:
         """`owners`: gives the ownership, and is called in a thread. `usual`: the settings of a new region where nothing else is said.
 
         `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved, and of one that pins more than a segment
-        of a log and is not moved. `timers`: those of several managers.
+        of a log and is not moved. `timers`: those of several managers. `noted`: where a server notes what it owns.
         """
         self.namespace = region_topics(namespace, 0).namespace
         self._log, self._owners, self._settings, self._usual = log, owners, settings, usual or TopicSettings()
@@ -73,6 +75,7 @@ class RegionManager:
         self._open: dict[int, KeptRegion] = {}
         self.pins = PinCallbacks(log, on_pin)
         self._cleaning = RegionCleaning(log, settings, metrics=metrics, pins=self.pins)
+        self._noted = noted or OwnedRegions()
         self._gates, self._taken = RegionGates(), TakenRegions()  # a region is opened or closed by one task at a time
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cleaner: Cleaner | None = None
@@ -141,6 +144,7 @@ class RegionManager:
                 await self._ended(topics.region, made)
                 self._check()
             self._open[topics.region] = made
+            await asyncio.to_thread(self._noted.add, topics)
             if self._cleaner is not None:
                 self._cleaner.opened(topics.region)
             return made.region
@@ -192,6 +196,8 @@ class RegionManager:
     async def _close(self, region: int, *, graceful: bool) -> bool:
         async with self._gates.alone(region):
             self.pins.forget(region)
+            if not self._closed:  # its user has given it up, or the group gives it to another process
+                await asyncio.to_thread(self._noted.remove, RegionTopics(self.namespace, region))
             known = self._open.get(region)
             if known is None:
                 return False
@@ -210,6 +216,7 @@ class RegionManager:
         async with self._gates.alone(topics.region):
             self.pins.forget(topics.region)
             self._taken.forget(topics.region)
+            await asyncio.to_thread(self._noted.remove, topics)
             known = self._open.get(topics.region)
             held = known is not None and not known.region.fenced and not await asyncio.to_thread(lambda: known.region.lost)
             if known is not None:
