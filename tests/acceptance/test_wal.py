@@ -283,6 +283,8 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", f"{REGION}/tables/99/move", {}, 404, "unknown-table"),
     ("DELETE", f"{REGION}/tables/99", {}, 404, "unknown-table"),
     ("DELETE", f"{REGION}/tables/99?dry_run=maybe", {}, 400, "bad-input"),
+    ("DELETE", REGION, {"json": {"dry_run": True}}, 400, "bad-input"),
+    ("POST", f"{REGION}/clean", {"json": {"dry_run": True}}, 400, "bad-input"),
 ]
 
 

@@ -85,7 +85,8 @@ class QueuePerformer:
             yield show_event(event)
 
     def serve(self) -> None:
-        """Open every queue of the directory in the background."""
+        """Open every queue of the directory in the background; on Kafka, those that this server has owned and nobody owns now."""
+        self._wal.open_again_by(NAMESPACE, self._open_again)
         self._serving = asyncio.create_task(self._serve())
 
     async def _serve(self) -> None:
@@ -100,6 +101,15 @@ class QueuePerformer:
                     _logger.warning("Queue %s was not opened: %s", entry.name, error)
         except HeadwaterError as error:
             _logger.warning("The queues were not listed, and are opened with their first call: %s", error)
+
+    async def _open_again(self, region: int) -> None:
+        """Open the queues of a region; one without any, such as the catalogue's, as it is."""
+        manager = await self._managed()
+        name = next((entry.name for entry in await manager.list() if entry.region == region), None)
+        if name is None:
+            await (await self._wal.manager(NAMESPACE)).open(region)
+        else:
+            await manager.open(name)
 
     async def aclose(self) -> None:
         """Close every queue. Closing twice is no error."""

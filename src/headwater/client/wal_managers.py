@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
 from headwater.client.local import LocalLog
+from headwater.client.region_reopening import RegionReopening
 from headwater.cluster import OwnedPartition, Ownership
 from headwater.core.clock import Clock, SystemClock
-from headwater.core.errors import Closed, Damaged, HeadwaterError
+from headwater.core.errors import Closed, Damaged, HeadwaterError, RegionNotFound
 from headwater.core.settings import Settings
 from headwater.core.timers import Timers
 from headwater.log import Log, Topic
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import RegionReading, WalMetrics
+from headwater.wal.owned_regions import OwnedRegions
 from headwater.wal.pin_callbacks import OnPin
 from headwater.wal.region import Region
 from headwater.wal.region_list import found_regions
@@ -51,6 +53,9 @@ class WalManagers:
         self._owners: Ownership | None = None
         self._making = threading.Lock()  # of the ownership
         self._serving: asyncio.Task[None] | None = None
+        self._reopening: asyncio.Task[None] | None = None
+        self.openers: dict[str, Callable[[int], Awaitable[object]]] = {}
+        """By namespace: how a part opens a region of it that this server owned before it was started; others are opened as they are."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self.metrics = WalMetrics()
@@ -92,9 +97,10 @@ class WalManagers:
     async def aclose(self, *, graceful: bool = False) -> None:
         """Close every region. Closing twice is no error."""
         self._closed = True
-        if self._serving is not None:
-            self._serving.cancel()
-            await asyncio.gather(self._serving, return_exceptions=True)
+        for task in (self._serving, self._reopening):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         managers, self._managers = list(self._managers.values()), {}
         ended = await asyncio.gather(*(manager.aclose(graceful=graceful) for manager in managers), return_exceptions=True)
         self._timers.close()
@@ -107,7 +113,8 @@ class WalManagers:
 
     async def _serve(self) -> None:
         log, regions = await self._log.open(), list[tuple[RegionTopics, Topic | Damaged]]()
-        # On Kafka a region is owned by whom its calls come to first: opening all of them would take them from other servers' reach.
+        # On Kafka a region is owned by whom its calls come to first: opening all of them would take them from other servers' reach. There
+        # `_reopen` opens some of those that this one had.
         if log.engine == "embedded":
             try:
                 regions = await asyncio.to_thread(found_regions, log)
@@ -129,6 +136,34 @@ class WalManagers:
         await asyncio.gather(*(opened(topics) for topics, _ in regions))
         for manager in self._managers.values():
             manager.start_cleaning()
+        if log.engine == "kafka":
+            self._reopening = asyncio.create_task(self._reopen(log))
+
+    async def _reopen(self, log: Log) -> None:
+        noted = self._notes()
+
+        def unowned(regions: Sequence[RegionTopics]) -> list[RegionTopics]:
+            free = set(self._ownership(log).unowned([(topics.data, 0) for topics in regions]))
+            return [topics for topics in regions if (topics.data, 0) in free]
+
+        async def open(topics: RegionTopics) -> None:
+            try:
+                opener = self.openers.get(topics.namespace, (await self.manager(topics.namespace)).open)
+                await opener(topics.region)
+            except RegionNotFound:
+                await asyncio.to_thread(noted.remove, topics)
+
+        reopening = RegionReopening(
+            await asyncio.to_thread(noted.all),
+            unowned=unowned,
+            opened=lambda topics: self.opened(topics.namespace, topics.region) is not None,
+            open=open,
+            clock=self._clock,
+        )
+        await reopening.run()
+
+    def _notes(self) -> OwnedRegions:
+        return OwnedRegions(self._settings.data / "owned-regions")
 
     async def manager(self, namespace: str) -> RegionManager:
         """The manager of a namespace. Errors: `Closed`."""
@@ -148,6 +183,7 @@ class WalManagers:
                 usual=self._log.usual,
                 on_pin=self._on_pin,
                 timers=self._timers,
+                noted=self._notes() if self.serving and log.engine == "kafka" else None,
             )
             if self._serving is not None and self._serving.done():
                 self._managers[namespace].start_cleaning()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any, TypeVar
@@ -113,6 +113,10 @@ class WalPerformer:
     def serve(self) -> None:
         """Open every region of the directory, and clean the open ones from now on."""
         self._managers.serve()
+
+    def open_again_by(self, namespace: str, call: Callable[[int], Awaitable[object]]) -> None:
+        """Have a part open the regions of its namespace that this server, on Kafka, owned before it was started."""
+        self._managers.openers[namespace] = call
 
     async def aclose(self, *, graceful: bool = False) -> None:
         """Close every region. Closing twice is no error."""

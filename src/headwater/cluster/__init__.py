@@ -7,6 +7,7 @@ machines). Ownership decides which process may claim; the log's claim (`Log.clai
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -100,6 +101,10 @@ class Ownership(ABC):
     @abstractmethod
     def owner(self, topic: str, partition: int) -> PartitionOwner | None:
         """The living owner; None where there is none."""
+
+    def unowned(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Those of some partitions that have no living owner."""
+        return [place for place in places if self.owner(*place) is None]
 
     def forget_owner(self, address: str) -> None:  # noqa: B027
         """Look for the owner anew where the process at this address was remembered as one: it could not be reached, or has said that it is

@@ -165,6 +165,12 @@ class KafkaOwnership(Ownership):
         member = self._holder((topic, partition))
         return None if member is None else _owner(member)
 
+    def unowned(self, places: Sequence[Place]) -> list[Place]:
+        """As `Ownership.unowned`, with one question to the brokers for all."""
+        self._check()
+        holders = self._holders()
+        return [place for place in places if place not in holders]
+
     def forget_owner(self, address: str) -> None:
         with self._changed:
             if any(_owner(member).address == address for member in self._remembered[1].values()):
@@ -251,6 +257,10 @@ class KafkaOwnership(Ownership):
 
     def _holder(self, place: Place) -> str | None:
         """The client id of the member that has the partition; None while the group has not decided."""
+        return self._holders().get(place)
+
+    def _holders(self) -> dict[Place, str]:
+        """The client id of the member that has each partition, as the group has decided."""
         description = self._brokers.ask(f"looking at the group {self._group}", self._members.now)
         holders = {
             (partition.topic, partition.partition): str(member.client_id)
@@ -259,7 +269,7 @@ class KafkaOwnership(Ownership):
         }
         with self._changed:
             self._remembered = self._clock.monotonic() + _REMEMBERED, holders
-        return holders.get(place)
+        return holders
 
     def _remembered_holder(self, place: Place) -> str | None:
         """The other member that had the partition a moment ago: a server is asked for what it does not own with every write that it gets,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
 
-from headwater.core.errors import BadType, TooLarge
+from headwater.core.errors import BadInput, BadType, TooLarge
 from headwater.core.units import Size
 from headwater.server.caller import Caller, origin_of
 from headwater.server.route import Route
@@ -56,12 +56,25 @@ class Call:
         if shape.body is not None:
             self.body_kind()
             body = await self.body()
+        elif self.scope["method"] not in ("GET", "HEAD") and not self.route.operation.content:
+            await self._refuse_body(self.route)
         headers = {
             parameter.name.lower(): value
             for parameter in shape.headers
             if (value := self.header(parameter.name.lower().encode())) is not None
         }
         return shape.read(self.path, self.query, headers, body)
+
+    async def _refuse_body(self, route: Route) -> None:
+        """Errors: `BadInput` for a body where none is read: who sends `{"dry_run": true}` would see the change made."""
+        if not any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in self.scope["headers"]):
+            return
+        if (await self.body()).strip() not in (b"", b"{}"):
+            names = [f"?{name}=" for name in route.shape.query]
+            raise BadInput(
+                f"{route.operation.method} {route.operation.path} takes no body.",
+                hint=f"Write what it takes into the address: {', '.join(names)}." if names else "Send it without one.",
+            )
 
     def header(self, name: bytes) -> str | None:
         for key, value in self.scope["headers"]:

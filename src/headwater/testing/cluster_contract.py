@@ -45,12 +45,14 @@ class OwnershipContract:
     def test_the_owner_writes_and_the_others_learn_where_it_is(self, another: Join, topic: str) -> None:
         member, other = another("http://one:1"), another("http://two:2")
         assert other.owner(topic, 0) is None
+        assert other.unowned([(topic, 0)]) == [(topic, 0)]
         owned = member.own(topic, 0)
         assert list(owned.writer.append(numbered(2)))
         assert not owned.lost
         owner = until(lambda: other.owner(topic, 0))
         assert (owner.host, owner.pid, owner.address) == (socket.gethostname(), os.getpid(), "http://one:1")
         assert owner.epoch in (0, owned.writer.epoch)
+        assert other.unowned([(topic, 0)]) == member.unowned([(topic, 0)]) == []
 
     def test_while_the_owner_lives_another_is_sent_to_it_and_fences_nobody(self, another: Join, topic: str) -> None:
         member, other = another("http://one:1"), another("http://two:2")

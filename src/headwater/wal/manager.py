@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from headwater.cluster import Ownership
 from headwater.core.clock import Clock
-from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable
+from headwater.core.errors import Closed, Fenced, HeadwaterError, Unavailable, UnknownTopic
 from headwater.core.timers import Timers
 from headwater.log import Log
 from headwater.log.record import TopicSettings
@@ -19,6 +19,7 @@ from headwater.wal.answers import RegionCleaned
 from headwater.wal.cleaner import Cleaner
 from headwater.wal.kept_region import KeptRegion
 from headwater.wal.metrics import RegionReading, WalMetrics
+from headwater.wal.owned_regions import OwnedRegions
 from headwater.wal.period_timer import PeriodTimer
 from headwater.wal.pin_callbacks import OnPin, PinCallbacks
 from headwater.wal.region import Region, open_region
@@ -26,7 +27,7 @@ from headwater.wal.region_cleaning import RegionCleaning
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_deletion import delete_region
 from headwater.wal.region_gates import RegionGates
-from headwater.wal.region_list import known_region
+from headwater.wal.region_list import data_topic, known_region
 from headwater.wal.region_meta import RegionMeta
 from headwater.wal.region_topics import RegionTopics, region_topics
 from headwater.wal.settings import RegionSettings, WalSettings
@@ -60,11 +61,12 @@ class RegionManager:
         usual: TopicSettings | None = None,
         on_pin: OnPin | None = None,
         timers: Timers | None = None,
+        noted: OwnedRegions | None = None,
     ) -> None:
         """`owners`: gives the ownership, and is called in a thread. `usual`: the settings of a new region where nothing else is said.
 
         `on_pin`: is told of each table that is moved because of `pin_limit`, before it is moved, and of one that pins more than a segment
-        of a log and is not moved. `timers`: those of several managers.
+        of a log and is not moved. `timers`: those of several managers. `noted`: where a server notes what it owns.
         """
         self.namespace = region_topics(namespace, 0).namespace
         self._log, self._owners, self._settings, self._usual = log, owners, settings, usual or TopicSettings()
@@ -73,6 +75,7 @@ class RegionManager:
         self._open: dict[int, KeptRegion] = {}
         self.pins = PinCallbacks(log, on_pin)
         self._cleaning = RegionCleaning(log, settings, metrics=metrics, pins=self.pins)
+        self._noted = noted or OwnedRegions()
         self._gates, self._taken = RegionGates(), TakenRegions()  # a region is opened or closed by one task at a time
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cleaner: Cleaner | None = None
@@ -94,8 +97,10 @@ class RegionManager:
     def _create(self, topics: RegionTopics, settings: RegionSettings, copies: int) -> bool:
         wanted = settings.topic_settings(self._usual)
         try:
-            known = known_region(self._log, topics)
-        except HeadwaterError:
+            known = data_topic(self._log, topics)
+        except HeadwaterError:  # a description that is lost is made anew; a rotten one is refused
+            known = None
+        if known is None:
             return create_region(self._log, topics, wanted, copies=copies)
         wanted = settings.topic_settings(self._usual, known.settings)
         return create_region(self._log, topics, wanted if settings.given else None, copies=copies)
@@ -139,6 +144,7 @@ class RegionManager:
                 await self._ended(topics.region, made)
                 self._check()
             self._open[topics.region] = made
+            await asyncio.to_thread(self._noted.add, topics)
             if self._cleaner is not None:
                 self._cleaner.opened(topics.region)
             return made.region
@@ -167,12 +173,18 @@ class RegionManager:
         """Check that the region is there, and that its records stay. Blocking."""
         known_region(self._log, topics)
         for topic in (topics.data, topics.meta):
-            if retention := self._log.retention(topic):
+            if retention := self._retention(topic):
                 raise Unavailable(
                     f"Region {topics} cannot be opened: its topic {topic} has {retention}, by which brokers remove what tables still need.",
                     hint=f"Set retention.ms and retention.bytes of {topic} to -1, and cleanup.policy to delete, with Kafka's own tools.",
                 )
         return self._owners()
+
+    def _retention(self, topic: str) -> str:
+        try:
+            return self._log.retention(topic)
+        except UnknownTopic:  # a meta topic that was lost: recovery says what that means, or does without it
+            return ""
 
     async def close(self, region: int, *, graceful: bool = False) -> bool:
         """Finish the calls under way, and let another process own a region; return whether it was open.
@@ -184,6 +196,8 @@ class RegionManager:
     async def _close(self, region: int, *, graceful: bool) -> bool:
         async with self._gates.alone(region):
             self.pins.forget(region)
+            if not self._closed:  # its user has given it up, or the group gives it to another process
+                await asyncio.to_thread(self._noted.remove, RegionTopics(self.namespace, region))
             known = self._open.get(region)
             if known is None:
                 return False
@@ -202,6 +216,7 @@ class RegionManager:
         async with self._gates.alone(topics.region):
             self.pins.forget(topics.region)
             self._taken.forget(topics.region)
+            await asyncio.to_thread(self._noted.remove, topics)
             known = self._open.get(topics.region)
             held = known is not None and not known.region.fenced and not await asyncio.to_thread(lambda: known.region.lost)
             if known is not None:

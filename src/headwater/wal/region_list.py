@@ -42,15 +42,22 @@ def found_regions(log: Log, namespace: str | None = None) -> list[tuple[RegionTo
     return sorted(by_region.items(), key=lambda pair: (pair[0].namespace, pair[0].region))
 
 
-def known_region(log: Log, topics: RegionTopics) -> Topic:
-    """The data topic of a region. Blocking. Errors: `RegionNotFound`, with the nearest one that is there."""
+def data_topic(log: Log, topics: RegionTopics) -> Topic | None:
+    """The data topic of a region; None where there is no such region. Blocking. Errors: `Damaged`."""
     try:
         topic = log.topic(topics.data)
-        if topic.settings.owner == PART:
-            return topic
     except UnknownTopic:
-        pass
-    near = meant(str(topics), (str(region) for region, _ in found_regions(log)))
+        return None
+    return topic if topic.settings.owner == PART else None
+
+
+def known_region(log: Log, topics: RegionTopics) -> Topic:
+    """The data topic of a region. Blocking. Errors: `RegionNotFound`, with the nearest one that is there; `Damaged`."""
+    topic = data_topic(log, topics)
+    if topic is not None:
+        return topic
+    # By their names alone: describing a thousand topics takes seconds, and whoever asks for a wrong number would have it done.
+    near = meant(str(topics), (str(region) for name in log.topic_names() if (region := region_of(name)) is not None))
     raise RegionNotFound(
         f"There is no region {topics}.",
         hint=f"{f'Did you mean {near}? ' if near else ''}Create it with `headwater wal create {topics}`, or list regions with "

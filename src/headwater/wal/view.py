@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from headwater.core.errors import Damaged, OffsetGone
+from headwater.core.errors import Damaged, OffsetGone, UnknownTopic
 from headwater.log import Bounds, Log, Topic
 from headwater.log.content import content_of
 from headwater.log.json_form import Decoder, show_bytes
@@ -79,8 +79,12 @@ class RegionView:
                     raise
         raise AssertionError("the last look returns or raises")
 
-    def _bounds(self) -> tuple[Bounds, Bounds]:
-        return self.log.bounds(self.topics.meta, 0), self.log.bounds(self.topics.data, 0)
+    def _bounds(self) -> tuple[Bounds | None, Bounds]:
+        try:
+            meta = self.log.bounds(self.topics.meta, 0)
+        except UnknownTopic:  # it was lost: recovery says what that means, or does without it
+            meta = None
+        return meta, self.log.bounds(self.topics.data, 0)
 
 
 def table_state(number: int, table: TableMeta) -> TableState:

@@ -12,7 +12,7 @@ from tests.descriptors import descriptors
 from headwater.client.local import LocalLog, local_log
 from headwater.client.wal_performer import WalPerformer
 from headwater.core.clock import SystemClock
-from headwater.core.errors import RegionNotFound
+from headwater.core.errors import MetaLost, RegionNotFound
 from headwater.core.settings import Settings
 from headwater.core.units import Duration
 from headwater.testing.clock import ManualClock
@@ -96,6 +96,53 @@ async def test_a_deleted_region_leaves_nothing_in_the_directory(performer: WalPe
         await manager.delete(5)
         assert os.listdir(tmp_path / "data" / "owners") == []
     assert len(manager._gates) == 0
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+async def test_a_region_whose_snapshots_are_gone_is_told_so_and_goes_on(log: LocalLog, cleaned: bool) -> None:
+    """From its whole log; where that no longer begins at 0, with what is left of it, once that was accepted."""
+    place: dict[str, Any] = {"namespace": "wal", "region": 7}
+    first = WalPerformer(log=log)
+    await first.create(requests.NewRegion(**place))
+    for payload in (b"a", b"b"):
+        await first.write(requests.WriteEntries(**place, table=1, payloads=[payload]))
+    if cleaned:
+        await first.mark_delete_up_to(requests.MarkTable(**place, table=1, sequence=2))
+        await first.clean(requests.ChangeRegion(**place))
+        await first.write(requests.WriteEntries(**place, table=1, payloads=[b"c"]))
+    await first.aclose()
+    await log.work(lambda opened: opened.delete_topic("wal_meta_7", part="wal"))
+    performer, asked = WalPerformer(log=log), RegionRequest(**place)
+    looks: list[Any] = [
+        lambda: performer.statistics(asked),
+        lambda: performer.tables(asked),
+        lambda: performer.verify(asked),
+        lambda: performer.why(asked),
+        lambda: performer.recover(requests.RecoverRegion(**place, dry_run=True)),
+    ]
+    if cleaned:
+        for look in [*looks, lambda: performer.write(requests.WriteEntries(**place, table=1, payloads=[b"d"]))]:
+            with pytest.raises(MetaLost, match=r"there is no topic wal_meta_7.*recover wal/7 --accept-loss"):
+                await look()
+        assert (await performer.recover(requests.RecoverRegion(**place, accept_loss=True))).lost
+    else:
+        assert (await performer.statistics(asked)).problems == ["there is no topic wal_meta_7"]
+        for look in looks:
+            await look()
+    assert (await performer.write(requests.WriteEntries(**place, table=1, payloads=[b"d"]))).sequence == (4 if cleaned else 3)
+    assert [table.last for table in await performer.tables(asked)] == [4 if cleaned else 3]
+    assert (await log.topic("wal_meta_7")).settings.owner == "wal"
+    await performer.clean(requests.ChangeRegion(**place))
+    await performer.aclose()
+    assert (await performer_state(log, asked)).problems == []
+
+
+async def performer_state(log: LocalLog, asked: RegionRequest) -> Any:
+    performer = WalPerformer(log=log)
+    try:
+        return await performer.statistics(asked)
+    finally:
+        await performer.aclose()
 
 
 async def test_who_owns_a_region_by_its_first_write_cleans_it_a_period_later(log: LocalLog) -> None:

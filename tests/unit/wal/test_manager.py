@@ -21,6 +21,7 @@ from headwater.wal import manager as manager_module
 from headwater.wal.answers import PinnedLog
 from headwater.wal.manager import RegionManager
 from headwater.wal.metrics import WalMetrics
+from headwater.wal.owned_regions import OwnedRegions
 from headwater.wal.region import Region
 from headwater.wal.region_creation import create_region
 from headwater.wal.region_topics import region_topics
@@ -55,6 +56,38 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             await one.aclose()
         for owners in owned:
             owners.close()
+
+
+async def test_a_new_region_is_made_without_a_look_at_the_others(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    wal = make()
+    for region in range(1, 6):
+        await wal.create(region, RegionSettings())
+    described = list[str]()
+    get = EmbeddedLog.topic
+    monkeypatch.setattr(EmbeddedLog, "topic", lambda log, name: (described.append(name), get(log, name))[1])
+    monkeypatch.setattr(EmbeddedLog, "topics", lambda log: pytest.fail("all topics were described"))
+    monkeypatch.setattr(EmbeddedLog, "topic_names", lambda log: pytest.fail("all topics were listed"))
+    assert await wal.create(7, RegionSettings(segment="64KiB"))
+    assert not await wal.create(7, RegionSettings(segment="64KiB"))
+    assert {name for name in described if "7" not in name} == set()
+
+
+async def test_a_server_notes_what_it_owns_until_that_is_closed_or_deleted_but_not_when_it_stops(make: Make, tmp_path: Path) -> None:
+    notes = OwnedRegions(tmp_path / "notes")
+    wal, other = make(noted=notes), make()
+    for region in (7, 8, 9):
+        await wal.open(region, create=True)
+    await other.open(10, create=True)
+    assert [topics.region for topics in notes.all()] == [7, 8, 9]
+    await wal.close(8)
+    await wal.delete(9)
+    assert [topics.region for topics in notes.all()] == [7]
+    await other.open(7, take_over=True)
+    with pytest.raises(Fenced):
+        await wal.write(7, 1, [b"late"])
+    await wal.open(8)
+    await wal.aclose()
+    assert [topics.region for topics in notes.all()] == [7, 8]
 
 
 async def test_a_region_is_made_only_when_that_is_said(make: Make) -> None:

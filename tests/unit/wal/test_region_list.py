@@ -23,6 +23,19 @@ def test_regions_are_listed_in_order_and_topics_of_others_are_none(log: Embedded
         known_region(log, RegionTopics("manifst", 7))
 
 
+def test_a_region_that_is_not_there_is_told_without_a_look_at_all_others(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the thousandth region would take a thousand times as long to create, and each wrong number as long as a list of all."""
+    for region in range(20, 40):
+        create_region(log, RegionTopics("wal", region))
+    described = list[str]()
+    get = EmbeddedLog.topic
+    monkeypatch.setattr(EmbeddedLog, "topic", lambda log, name: (described.append(name), get(log, name))[1])
+    monkeypatch.setattr(EmbeddedLog, "topics", lambda log: pytest.fail("all topics were described"))
+    with pytest.raises(RegionNotFound, match="Did you mean wal/"):
+        known_region(log, RegionTopics("wal", 2))
+    assert described == ["wal_data_2"]
+
+
 @pytest.mark.parametrize("topic", ["wal_data_12", "wal_meta_12"])
 def test_a_region_that_cannot_be_described_hides_no_other(log: EmbeddedLog, tmp_path: Path, topic: str) -> None:
     create_region(log, RegionTopics("wal", 12))
