@@ -6,6 +6,7 @@ python -m tools.testrun --soak    the long counts: kill rounds, power cuts, mode
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -132,8 +133,11 @@ def summary(done: Mapping[str, Outcome]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    soak = "--soak" in arguments
-    names = [name for name in arguments if not name.startswith("-")]
+    reader = argparse.ArgumentParser(prog="python -m tools.testrun", description="Run suites of tests, all of them unless some are named.")
+    reader.add_argument("names", nargs="*", metavar="SUITE", help=f"one of {', '.join(suite.name for suite in SUITES)}")
+    reader.add_argument("--soak", action="store_true", help="the long counts instead")
+    options = reader.parse_args(arguments)
+    soak, names = options.soak, options.names
     known = SOAK if soak else SUITES
     if unknown := [name for name in names if name not in {suite.name for suite in known}]:
         print(f"there is no suite {unknown[0]!r}; there are {', '.join(suite.name for suite in known)}", file=sys.stderr)

@@ -207,6 +207,55 @@ def test_plain_code_gets_the_same(where: str) -> None:
     hw.close()
 
 
+@pytest.mark.anyio
+async def test_awaiting_it_opens_it_without_a_block(where: str) -> None:
+    hw = await headwater.open(where)
+    await hw.log.create_topic("awaited")
+    assert await hw is hw
+    await hw.aclose()
+    with pytest.raises(Closed):
+        _ = hw.log
+
+
+def test_plain_code_needs_no_block(where: str) -> None:
+    hw = headwater.open_blocking(where)
+    hw.log.create_topic("unblocked")
+    with hw as same:
+        assert same is hw
+        assert "unblocked" in [topic.name for topic in hw.log.topics()]
+    with pytest.raises(Closed, match="closed"):
+        _ = hw.log
+
+
+_LEFT_OPEN = """
+import sys, threading, headwater
+hw = headwater.open_blocking(sys.argv[1], create=True)
+hw.log.create_topic("left")
+hw.queue("jobs", create=True).put("a")
+reading = threading.Event()
+def read():
+    tail = hw.log.tail("left", 0, 0)
+    next(tail)
+    reading.set()
+    next(tail)
+threading.Thread(target=read, daemon=True).start()
+hw.log.append("left", 0, [headwater.Record(None, b"x")])
+reading.wait()
+print("the end")
+"""
+
+
+def test_a_program_that_leaves_it_open_ends_in_silence(tmp_path: Path) -> None:
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-c", _LEFT_OPEN, str(tmp_path / "data")], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "the end\n", "")
+    with headwater.open_blocking(tmp_path / "data") as hw:
+        assert hw.log.bounds("left", 0) == Bounds(0, 2)
+        assert hw.queue("jobs").get("a").key == "a"
+
+
 def test_plain_code_may_use_threads(where: str) -> None:
     with headwater.open_blocking(where) as hw:
         hw.log.create_topic("threads")
@@ -221,7 +270,7 @@ def test_plain_code_may_use_threads(where: str) -> None:
 @pytest.mark.anyio
 async def test_waiting_inside_a_loop_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"headwater\.open\("):
-        headwater.open_blocking(tmp_path).__enter__()
+        headwater.open_blocking(tmp_path)
 
 
 def test_without_a_place_the_configured_one_is_opened(tmp_path: Path) -> None:
@@ -232,7 +281,7 @@ def test_without_a_place_the_configured_one_is_opened(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "log" / "t" / "topic.json").exists()
     file.write_text("[server]\nprot = 1\n")
     with pytest.raises(BadConfig, match=r"server\.port"):
-        headwater.open_blocking(config=file).__enter__()
+        headwater.open_blocking(config=file)
 
 
 def test_a_config_file_may_be_named_as_text(tmp_path: Path) -> None:
@@ -291,11 +340,11 @@ async def test_a_directory_is_made_when_that_is_asked_for(tmp_path: Path) -> Non
 async def test_what_is_no_record_is_told_with_what_to_write(where: str) -> None:
     bad: list[tuple[Any, str]] = [
         ([Record("k", b"v")], "key='k'.encode()"),  # type: ignore[arg-type]
-        ([Record(b"k", b"v"), Record(b"k", {"a": 1})], "value of record 1 is a dict"),  # type: ignore[arg-type]
+        ([Record(b"k", b"v"), Record(b"k", {"a": 1})], "value of record 1 is of type dict"),  # type: ignore[arg-type]
         ([Record(b"k", b"v", headers={"h": b"x"})], "no pairs"),  # type: ignore[arg-type]
-        ([{"value": 1}], "Record 0 is a dict"),
+        ([{"value": 1}], "Record 0 is of type dict"),
         ([Record(b"k", b"v", timestamp="now")], "timestamp of record 0 is 'now'"),  # type: ignore[arg-type]
-        ("abc", "is a str"),
+        ("abc", "is of type str"),
         (Record(b"k", b"v"), "list of `Record`"),
     ]
     async with headwater.open(where) as hw:

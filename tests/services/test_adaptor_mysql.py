@@ -235,6 +235,7 @@ def test_what_was_given_of_a_transaction_stays_given(ground: MySQLGround, monkey
     for piece in source.follow(cursor, ground.chosen(), lambda: False):
         if any(one.op != Op.NOOP for one in piece.messages):
             break
+        assert {message.namespace for message in piece.messages} <= {f"{ground.name}.t"}
         assert travelled(piece.position) == cursor
     monkeypatch.undo()
     found += followed(source, cursor, ground.chosen(), 200 - len(found))[0]

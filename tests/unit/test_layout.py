@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.unit import layout_gaps
@@ -22,6 +24,9 @@ MODULES = {
 }
 
 
+NO_NOUNS = {"one", "found", "said", "told", "it"}  # of a local, they say neither what it is nor its type
+
+
 def without_tests() -> set[str]:
     """The modules that have no file of unit tests of their own."""
     modules = [path.relative_to(SRC) for path in SRC.rglob("*.py") if not path.name.startswith("__")]
@@ -38,3 +43,19 @@ def test_the_list_of_modules_without_tests_only_gets_shorter() -> None:
     assert layout_gaps.REASONS.keys() == layout_gaps.MODULES.keys()
     rooms = ("pipeline/running/", "pipeline/offsets/", "pipeline/operating/", "log/embedded/")
     assert not [one for one in without_tests() if one.startswith(rooms)]
+
+
+def test_locals_carry_the_noun_of_what_they_hold() -> None:
+    unnamed = [f"{path.relative_to(SRC)}:{line} {name}" for path in SRC.rglob("*.py") for line, name in _locals(path) if name in NO_NOUNS]
+    assert not unnamed, "\n".join(unnamed)
+
+
+def _locals(path: Path) -> Iterator[tuple[int, str]]:
+    """The names that functions of a module bind, parameters of private ones included."""
+    for scope in ast.walk(ast.parse(path.read_text())):
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.comprehension):
+            for node in ast.walk(scope):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.lineno, node.id
+        if isinstance(scope, ast.Lambda) or (isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and scope.name.startswith("_")):
+            yield from ((parameter.lineno, parameter.arg) for parameter in scope.args.args + scope.args.kwonlyargs)

@@ -1244,8 +1244,9 @@ def open_blocking(
 ) -> Blocking:
     """`headwater.open` for code without asyncio, and for notebooks: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
 
-    Errors: `RuntimeError` inside a running event loop, which a blocking call would stop: use `headwater.open` there. It works in a
-    notebook, whose loop waits for each cell anyway."""
+    The door is open when this returns, so a notebook needs no `with`: `hw.close()` closes it, too. Errors: those of `headwater.open`;
+    `RuntimeError` inside a running event loop, which a blocking call would stop: use `headwater.open` there. It works in a notebook,
+    whose loop waits for each cell anyway."""
 
 class Blocking:
     """The door with blocking calls. Several threads may use it and the objects that it returns."""

@@ -19,8 +19,10 @@ from pathlib import Path
 from types import AsyncGeneratorType, TracebackType
 from typing import Any, Self
 
+from headwater.client.blocking_call import BlockingCall
 from headwater.client.door import Headwater
 from headwater.client.door import open as open_async
+from headwater.client.exit_threads import end_at_exit
 from headwater.core.clock import Clock
 from headwater.core.config import Config
 from headwater.core.errors import Closed
@@ -37,10 +39,11 @@ def open_blocking(
 ) -> Blocking:
     """`headwater.open` for code without asyncio, and for notebooks: `with headwater.open_blocking("./data") as hw: hw.log.topics()`.
 
-    Errors: `RuntimeError` inside a running event loop, which a blocking call would stop: use `headwater.open` there. It works in a
-    notebook, whose loop waits for each cell anyway.
+    The door is open when this returns, so a notebook needs no `with`: `hw.close()` closes it, too. Errors: those of `headwater.open`;
+    `RuntimeError` inside a running event loop, which a blocking call would stop: use `headwater.open` there. It works in a notebook,
+    whose loop waits for each cell anyway.
     """
-    return Blocking(open_async(where, create=create, config=config, token=token, ca=ca, clock=clock))
+    return Blocking(open_async(where, create=create, config=config, token=token, ca=ca, clock=clock)).__enter__()
 
 
 class Blocking:
@@ -56,6 +59,9 @@ class Blocking:
         return self._door.address
 
     def __enter__(self) -> Self:
+        """Open the door, where it is not open. Errors as `open_blocking`."""
+        if self._loop is not None:
+            return self
         _refuse_in_loop()
         self._loop = _Loop()
         try:
@@ -87,7 +93,7 @@ class Blocking:
         if name.startswith("_"):
             raise AttributeError(name)
         if self._loop is None:
-            raise Closed("This headwater is not open.", hint="Use it inside `with headwater.open_blocking(...) as hw:`.")
+            raise Closed("This headwater is closed.", hint="Open another with headwater.open_blocking(...).")
         return self._loop.wrapped(getattr(self._door, name))
 
     def __dir__(self) -> list[str]:
@@ -113,9 +119,6 @@ class BlockingObject:
         return f"<{type(self).__name__} of {self._of!r}>"
 
 
-_LOOK = 0.5  # seconds
-
-
 async def _close(items: Any) -> None:
     """Close a generator. A call of it that Ctrl-C has given up may still be ending: it is waited for."""
     while getattr(items, "ag_running", False):
@@ -123,57 +126,7 @@ async def _close(items: Any) -> None:
     await items.aclose()
 
 
-class _Call:
-    """One call of a blocking thread, performed by a task of the loop."""
-
-    __slots__ = ("_args", "_done", "_function", "_loop", "_named", "_running", "_task")
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        running: set[asyncio.Task[Any]],
-        function: Callable[..., Awaitable[Any]],
-        *,
-        args: tuple[Any, ...] = (),
-        named: dict[str, Any] | None = None,
-    ) -> None:
-        self._loop, self._running, self._function, self._args, self._named = loop, running, function, args, named or {}
-        self._done = threading.Lock()  # free once the task has ended: a condition's own steps take longer than the call's
-        self._done.acquire()
-        self._task: asyncio.Task[Any] | None = None
-
-    def start(self) -> None:
-        """In the loop's thread."""
-        self._task = self._loop.create_task(self._run())
-        self._running.add(self._task)
-        self._task.add_done_callback(self._end)
-
-    async def _run(self) -> Any:
-        return await self._function(*self._args, **self._named)
-
-    def _end(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        self._done.release()
-
-    def result(self) -> Any:
-        """In the caller's thread: wait for the end of the task.
-
-        It wakes now and then: the system may give a signal to another thread, and then it does not wake the main one, which handles it.
-        """
-        while not self._done.acquire(timeout=_LOOK):
-            pass
-        assert self._task is not None
-        return self._task.result()
-
-    def give_up(self) -> None:
-        """In the caller's thread: cancel the task if it has begun and not ended, or is about to begin."""
-        if self._task is None or not self._task.done():
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+_LONGEST_END = 5.0  # seconds that the exit of the interpreter waits for the thread
 
 
 class _Loop:
@@ -183,7 +136,7 @@ class _Loop:
     _over: asyncio.Event
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[BlockingCall] = set()
         self._streams: weakref.WeakSet[AsyncGeneratorType[Any, Any]] = weakref.WeakSet()
         self._gate = threading.Lock()  # between a look at `closed` and the start of a call
         self._ready = threading.Event()
@@ -200,6 +153,7 @@ class _Loop:
             self._ready.wait()
             if self._failure is not None:
                 raise self._failure
+            end_at_exit(self)
         except BaseException as error:
             self.closed = True
             self._stop()
@@ -228,11 +182,23 @@ class _Loop:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._over.set)
 
+    def end(self) -> None:
+        """End the thread while the interpreter exits, whatever goes on: what was acknowledged is on disk. Call nothing of it after that."""
+        if not (self.closed or self._forked):
+            self.closed = True
+            self._loop.call_soon_threadsafe(self._abandon)
+            self._stop()
+            self._thread.join(_LONGEST_END)
+
+    def _abandon(self) -> None:
+        for call in self._running:
+            call.abandon()
+
     def call(self, function: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
         _refuse_in_loop()
         if self._forked:
             raise Closed("This headwater was opened before this process was forked.", hint="Open it anew in this process.")
-        call = _Call(self._loop, self._running, function, args=args, named=named)
+        call = BlockingCall(self._loop, self._running, function, args=args, named=named)
         try:
             with self._gate:
                 if self.closed:
@@ -250,7 +216,7 @@ class _Loop:
         try:
             with self._gate:
                 self.closed = True
-                last = _Call(self._loop, self._running, self._ended)
+                last = BlockingCall(self._loop, self._running, self._ended)
                 self._loop.call_soon_threadsafe(last.start)  # behind every call that has begun
             last.result()
         finally:
@@ -263,7 +229,7 @@ class _Loop:
         return os.getpid() != self._process
 
     async def _ended(self) -> None:
-        while tasks := self._running - {asyncio.current_task()}:
+        while tasks := {call.task for call in self._running if call.task is not None} - {asyncio.current_task()}:
             await asyncio.wait(tasks)
 
     async def close_streams(self) -> None:

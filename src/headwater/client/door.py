@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -49,8 +49,8 @@ def open(
     `create`: make a missing directory. Without it a missing directory is an error: a typo must not look like an empty log. `config`: loaded
     settings, or the file to load; `token`: sent to the server, by default HEADWATER_TOKEN; `ca`: a PEM file of the authorities that sign
     the certificate of an https address, by default the setting `client.ca_file`, else the system's.
-    `async with` opens it. Errors then: `BadInput` for another kind of address, `NotFound` for a directory that is not
-    there, `BadConfig`, `Unreachable`, `ReadOnly`, `Damaged`.
+    `async with` opens it, and so does `hw = await headwater.open("./data")`, which `await hw.aclose()` closes. Errors then: `BadInput`
+    for another kind of address, `NotFound` for a directory that is not there, `BadConfig`, `Unreachable`, `ReadOnly`, `Damaged`.
     """
     return Headwater(where, create=create, config=config, token=token, ca=ca, clock=clock)
 
@@ -86,22 +86,25 @@ class Headwater:
 
     @property
     def log(self) -> AsyncLog:
-        """The log. Errors: `Closed` outside of `async with`."""
+        """The log. Errors: `Closed` before the door is open, and after `aclose`."""
         if self._log is None:
-            raise Closed("This headwater is not open.", hint="Use it inside `async with headwater.open(...) as hw:`.")
+            raise Closed(
+                "This headwater is not open.",
+                hint="Open it with `async with headwater.open(...) as hw:`, or `hw = await headwater.open(...)`.",
+            )
         return self._log
 
     if TYPE_CHECKING:
         documents: Documents
-        """The documents: `hw.documents["shop/catalogue~"]` is one path. Errors: `Closed` outside of `async with`."""
+        """The documents: `hw.documents["shop/catalogue~"]` is one path. Errors: `Closed` before the door is open, and after `aclose`."""
         journals: Journals
-        """The journals: `hw.journals("bank")` are those of a topic. Errors: `Closed` outside of `async with`."""
+        """The journals: `hw.journals("bank")` are those of a topic. Errors: `Closed` before the door is open, and after `aclose`."""
         pipelines: Pipelines
-        """The pipelines that have run on the log. Errors: `Closed` outside of `async with`."""
+        """The pipelines that have run on the log. Errors: `Closed` before the door is open, and after `aclose`."""
         queue: Queues
-        """The queues: `hw.queue("pages")` is one of them. Errors: `Closed` outside of `async with`."""
+        """The queues: `hw.queue("pages")` is one of them. Errors: `Closed` before the door is open, and after `aclose`."""
         wal: WriteAheadLog
-        """The write-ahead log: `hw.wal("wal")` is a namespace of regions. Errors: `Closed` outside of `async with`."""
+        """The write-ahead log: `hw.wal("wal")` is a namespace of regions. Errors: `Closed` before the door is open, and after `aclose`."""
     else:
 
         def __getattr__(self, name: str) -> Any:
@@ -120,6 +123,10 @@ class Headwater:
         from headwater import parts
 
         return sorted({*super().__dir__(), *(part.door for part in parts.PARTS)})
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Open the door; `aclose` closes it. Errors as `open`."""
+        return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Self:
         if self._log is None:

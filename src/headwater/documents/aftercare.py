@@ -43,8 +43,8 @@ class Aftercare:
         """Tell of the indexes of a collection that are being deleted."""
         with suppress(HeadwaterError):  # then the next owner finds them
             for index in await asyncio.to_thread(self._indexes, uri):
-                for told in self.dropping if index.state == "deleting" else ():
-                    told(self._documents.partition_of(uri), uri, index.number)
+                for callback in self.dropping if index.state == "deleting" else ():
+                    callback(self._documents.partition_of(uri), uri, index.number)
 
     async def _later(self, uri: str, ttl: int | None, *, ends: bool) -> None:
         await asyncio.gather(self._call(uri, RedriveCall()), return_exceptions=True)  # it is done behind what was queued before
@@ -53,8 +53,8 @@ class Aftercare:
     def _tell(self, uri: str, ttl: int | None, *, ends: bool) -> None:
         documents = self._documents
         if ttl is not None and documents.partitions:
-            for told in self.expiring:
-                told(documents.partition_of(uri), documents.clock.now_ms() + ttl)
+            for callback in self.expiring:
+                callback(documents.partition_of(uri), documents.clock.now_ms() + ttl)
         if ends and self.dropping and not documents.closed:
             self._begin(self.ended(uri))
 

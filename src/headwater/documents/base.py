@@ -63,18 +63,18 @@ class DocumentBases:
     @contextmanager
     def opened(self, topic: Topic, partition: int) -> Iterator[DocumentStore | None]:
         """A working copy of the base copy, as a store; None: there is none. Errors: `Damaged` where it is not what its note says."""
-        kept, note = self._noted(topic, partition)
+        files, note = self._noted(topic, partition)
         if note is None:
             yield None
             return
-        with tempfile.TemporaryDirectory(prefix="headwater-base-") as made:
-            target = Path(made) / f"{partition}.db"
-            while says := _fetched(kept, note, target):
+        with tempfile.TemporaryDirectory(prefix="headwater-base-") as directory:
+            target = Path(directory) / f"{partition}.db"
+            while says := _fetched(files, note, target):
                 place, newer = self._noted(topic, partition)
                 if newer is None or newer == note:
-                    raise damaged_base(kept.where(note.file), says)
-                kept, note = place, newer  # its owner has replaced it meanwhile, and removed the file
-            with SqliteDocumentStores(Path(made)) as stores:
+                    raise damaged_base(files.where(note.file), says)
+                files, note = place, newer  # its owner has replaced it meanwhile, and removed the file
+            with SqliteDocumentStores(Path(directory)) as stores:
                 yield stores.partition(partition, topic.generation)
 
     def _noted(self, topic: Topic, partition: int) -> tuple[BaseFiles, DocumentBaseNote | None]:
@@ -93,10 +93,10 @@ class DocumentBases:
         one. Then the one before it stays.
         """
         with self._writing() as scratch, self.opened(topic, partition) as base:
-            found = verify_partition(log, store, topic, partition, base=base, stopped=stopped, folder=scratch)  # 1.
-            found.check()
-            self._adopt(scratch / f"{partition}.db", topic, found)
-        return found
+            verification = verify_partition(log, store, topic, partition, base=base, stopped=stopped, folder=scratch)  # 1.
+            verification.check()
+            self._adopt(scratch / f"{partition}.db", topic, verification)
+        return verification
 
     def write_to(self, log: Log, store: DocumentStore, topic: Topic, partition: int, offset: int) -> None:
         """`write`, unless the base copy holds everything below an offset already."""
@@ -125,28 +125,28 @@ class DocumentBases:
             with mutex.closing():
                 pass
 
-    def _adopt(self, made: Path, topic: Topic, found: DocumentVerification) -> None:
-        with explaining(made):
-            sha256, size = _digest(made)
+    def _adopt(self, path: Path, topic: Topic, verification: DocumentVerification) -> None:
+        with explaining(path):
+            sha256, size = _digest(path)
         note = DocumentBaseNote(
-            partition=found.partition,
+            partition=verification.partition,
             generation=topic.generation,
-            applied=found.applied,
-            file=f"{found.partition}-{found.applied}-{self._ids()}.db",
+            applied=verification.applied,
+            file=f"{verification.partition}-{verification.applied}-{self._ids()}.db",
             size=size,
             sha256=sha256,
             created=self._clock.now_ms(),
         )
-        self._kept.keep(made, note)  # 2. to 4.
+        self._kept.keep(path, note)  # 2. to 4.
 
 
-def _fetched(kept: BaseFiles, note: DocumentBaseNote, target: Path) -> str:
+def _fetched(files: BaseFiles, note: DocumentBaseNote, target: Path) -> str:
     """Copy the file of a note; what is wrong with it, or nothing."""
-    if not kept.fetch(note, target):
+    if not files.fetch(note, target):
         return "it is not there"
     with explaining(target, reading=True):
-        found = _digest(target)
-    return "" if found == (note.sha256, note.size) else f"its digest is {found[0][:16]}…, not {note.sha256[:16]}…"
+        digest_and_size = _digest(target)
+    return "" if digest_and_size == (note.sha256, note.size) else f"its digest is {digest_and_size[0][:16]}…, not {note.sha256[:16]}…"
 
 
 def _digest(path: Path) -> tuple[str, int]:

@@ -42,7 +42,7 @@ class BaseFiles(ABC):
         """Copy the file of a note to a path; False: it is not there."""
 
     @abstractmethod
-    def keep(self, made: Path, note: DocumentBaseNote) -> None:
+    def keep(self, file: Path, note: DocumentBaseNote) -> None:
         """Keep a file, durably, and only then let its note count in the place of the one before; then remove what no note names."""
 
 
@@ -71,15 +71,15 @@ class FolderBaseFiles(BaseFiles):
             shutil.copyfile(source, target)
         return True
 
-    def keep(self, made: Path, note: DocumentBaseNote) -> None:
-        with explaining(made):
+    def keep(self, file: Path, note: DocumentBaseNote) -> None:
+        with explaining(file):
             # 2. its bytes, then its name
-            fd = self._files.open(made, os.O_RDONLY)
+            fd = self._files.open(file, os.O_RDONLY)
             try:
                 self._files.sync(fd)
             finally:
                 self._files.close(fd)
-            self._files.rename(made, self._folder / note.file)
+            self._files.rename(file, self._folder / note.file)
             self._files.sync_dir(self._folder)
             # 3. from here on it counts
             replace(self._files, self._folder / _note_file(note.partition), msgspec.json.encode(note) + b"\n")

@@ -56,8 +56,8 @@ PartitionCall = ExpiryCall | IndexCall | DroppedIndexCall | SettingsCall | Redri
 def new_index(uri: str, wanted: IndexDefinition) -> IndexCall:
     """Add an index, whatever number the definition has. Errors of the call: `AlreadyExists`."""
 
-    def decide(there: Sequence[IndexDefinition], number: int) -> IndexDefinition:
-        if any(one.id == wanted.id and one.state != "deleting" for one in there):
+    def decide(indexes: Sequence[IndexDefinition], number: int) -> IndexDefinition:
+        if any(index.id == wanted.id and index.state != "deleting" for index in indexes):
             raise AlreadyExists(
                 f"{uri} has an index {wanted.id!r:.60}.", hint=f"Drop it first: `headwater doc index drop {uri} {wanted.id}`."
             )
@@ -69,10 +69,10 @@ def new_index(uri: str, wanted: IndexDefinition) -> IndexCall:
 def index_state(uri: str, number: int, state: IndexState, error: str = "") -> IndexCall:
     """Say how far the building of an index is. An index that is being deleted stays so, and one that is gone stays gone."""
 
-    def decide(there: Sequence[IndexDefinition], _: int) -> IndexDefinition | None:
-        for one in there:
-            if one.number == number and one.state != "deleting":
-                return msgspec.structs.replace(one, state=state, error=error)
+    def decide(indexes: Sequence[IndexDefinition], _: int) -> IndexDefinition | None:
+        for index in indexes:
+            if index.number == number and index.state != "deleting":
+                return msgspec.structs.replace(index, state=state, error=error)
         return None
 
     return IndexCall(uri, decide)
@@ -81,17 +81,17 @@ def index_state(uri: str, number: int, state: IndexState, error: str = "") -> In
 def deleted_index(uri: str, id: str) -> IndexCall:
     """Begin to delete an index. Errors of the call: `UnknownIndex`."""
 
-    def decide(there: Sequence[IndexDefinition], _: int) -> IndexDefinition:
-        for one in there:
-            if one.id == id and one.state != "deleting":
-                return msgspec.structs.replace(one, state="deleting")
-        raise unknown_index(uri, id, there)
+    def decide(indexes: Sequence[IndexDefinition], _: int) -> IndexDefinition:
+        for index in indexes:
+            if index.id == id and index.state != "deleting":
+                return msgspec.structs.replace(index, state="deleting")
+        raise unknown_index(uri, id, indexes)
 
     return IndexCall(uri, decide)
 
 
-def unknown_index(uri: str, id: str, there: Sequence[IndexDefinition]) -> UnknownIndex:
+def unknown_index(uri: str, id: str, indexes: Sequence[IndexDefinition]) -> UnknownIndex:
     """The error for an unknown index, with the nearest known one."""
-    near = meant(id, [one.id for one in there if one.state != "deleting"])
+    near = meant(id, [index.id for index in indexes if index.state != "deleting"])
     did = f"Did you mean {near}? " if near else ""
     return UnknownIndex(f"{uri} has no index {id!r:.60}.", hint=f"{did}List them with `headwater doc index list {uri}`.")

@@ -115,17 +115,17 @@ class CassandraDocumentStore(DocumentStore):
         checkpoint = self._begun()
         check_fold(uri, index, checkpoint.fold, fold)
         tables = self._tables(checkpoint)
-        stored, found = tables.heads([uri]).get(uri), tables.indexes(uri).get(index)
-        if stored is None or found is None:
+        stored, stored_index = tables.heads([uri]).get(uri), tables.indexes(uri).get(index)
+        if stored is None or stored_index is None:
             return
         upto = tables.rows("upto", uri, index)[0][0] or ""
         check_behind(uri, index, upto, after)
-        life, time = stored.life, checkpoint.base + max(found.offset, 0)
+        life, time = stored.life, checkpoint.base + max(stored_index.offset, 0)
         items = CassandraDocumentView(tables, checkpoint.applied).rows_of(uri, [row.item for row in rows])
         tables.requests.write(
-            tables.index_row(found.definition, uri, life, IndexRow(row.key, row.item, item.body), time)
+            tables.index_row(stored_index.definition, uri, life, IndexRow(row.key, row.item, item.body), time)
             for row, item in zip(rows, items, strict=True)
-            if item is not None and item.revision <= found.since
+            if item is not None and item.revision <= stored_index.since
         )
         if last > upto:
             # Of two values with one time the greater one stays, which is the later one here.
@@ -164,16 +164,16 @@ class CassandraDocumentStore(DocumentStore):
 
     def clear(self) -> None:
         """As `DocumentStore.clear`: one write. Then it removes the rows of before, as `purge` does after a death."""
-        before, made = self._checkpoint(any_generation=True), self._new_fold()
-        self._begin_fold(before, made, 0)
+        before, checkpoint = self._checkpoint(any_generation=True), self._new_fold()
+        self._begin_fold(before, checkpoint, 0)
 
     def restore(self, base: DocumentView) -> None:
         """As `DocumentStore.restore`. What was here before counts until everything is written."""
-        before, made = self._checkpoint(any_generation=True), self._new_fold()
-        self._write("drop_fold", self.partition, made.fold, made.base)
+        before, checkpoint = self._checkpoint(any_generation=True), self._new_fold()
+        self._write("drop_fold", self.partition, checkpoint.fold, checkpoint.base)
         for document in folds_of_view(base):
-            write_documents(self._tables(made), [document], made.base)
-        self._begin_fold(before, made, base.applied())
+            write_documents(self._tables(checkpoint), [document], checkpoint.base)
+        self._begin_fold(before, checkpoint, base.applied())
 
     def digest(self) -> str:
         with self.view() as view:
@@ -191,13 +191,13 @@ class CassandraDocumentStore(DocumentStore):
             base = max(base, before.base + before.applied + _MARGIN_US)
         return PartitionCheckpoint(self.generation, f"{self.partition}/{base}", base, 0)
 
-    def _begin_fold(self, before: PartitionCheckpoint | None, made: PartitionCheckpoint, applied: int) -> None:
+    def _begin_fold(self, before: PartitionCheckpoint | None, checkpoint: PartitionCheckpoint, applied: int) -> None:
         """Let a fold count in the place of another one."""
         if before is not None:
-            self._write("drop_fold", self.partition, before.fold, made.base)
-        self._write("set_checkpoint", self.partition, self.generation, made.fold, made.base, applied, made.base + applied)
-        self._write("forget_fold", made.base + 1, self.partition, made.fold)
-        self._remove_folds(made)
+            self._write("drop_fold", self.partition, before.fold, checkpoint.base)
+        self._write("set_checkpoint", self.partition, self.generation, checkpoint.fold, checkpoint.base, applied, checkpoint.base + applied)
+        self._write("forget_fold", checkpoint.base + 1, self.partition, checkpoint.fold)
+        self._remove_folds(checkpoint)
 
     def _remove_folds(self, checkpoint: PartitionCheckpoint) -> None:
         """Remove the rows of folds that do not count."""

@@ -43,17 +43,17 @@ class CassandraBaseFiles(BaseFiles):
                 written.write(rows[0][0])
         return True
 
-    def keep(self, made: Path, note: DocumentBaseNote) -> None:
+    def keep(self, file: Path, note: DocumentBaseNote) -> None:
         time = _time(note.applied)
         listed = (note.partition, note.file, note.applied, note.size, time)
         self._requests.write([self._bound("put_base_file", *listed)])
-        self._requests.write(self._puts(made, note, time))  # 2.
+        self._requests.write(self._puts(file, note, time))  # 2.
         text = msgspec.json.encode(note).decode()
         self._requests.write([self._bound("put_base_note", note.partition, note.generation, text, time)])  # 3.
         self._remove_older(note)  # 4.
 
-    def _puts(self, made: Path, note: DocumentBaseNote, time: int) -> Iterator[Any]:
-        with explaining(made, reading=True), made.open("rb") as read:
+    def _puts(self, file: Path, note: DocumentBaseNote, time: int) -> Iterator[Any]:
+        with explaining(file, reading=True), file.open("rb") as read:
             for part in range(_parts(note.size)):
                 yield self._bound("put_base_part", note.file, part, read.read(PART), time)
 

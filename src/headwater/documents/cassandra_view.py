@@ -121,20 +121,20 @@ class CassandraDocumentView(DocumentView):
         return [document_row(rows[0]) if rows else None for rows in answers]
 
     def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
-        life, found = self._life(uri), 0
+        life, count = self._life(uri), 0
         for page in () if life is None or not uri.endswith("~") else self._tables.pages("items_behind", uri, life, ""):
-            found += len(page)
+            count += len(page)
             check()
-        return found
+        return count
 
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
-        life, found, seen = self._life(uri), list[str](), 0
+        life, cuts, row_count = self._life(uri), list[str](), 0
         for page in () if life is None else self._tables.pages("items_behind", uri, life, after):
-            found += [page[at][0] for at in range((every - 1 - seen) % every, len(page), every)]
-            seen += len(page)
-            if len(found) >= limit:
+            cuts += [page[at][0] for at in range((every - 1 - row_count) % every, len(page), every)]
+            row_count += len(page)
+            if len(cuts) >= limit:
                 break
-        return found[:limit]
+        return cuts[:limit]
 
     def fold(self) -> str:
         return self._tables.fold
@@ -168,26 +168,26 @@ class CassandraDocumentView(DocumentView):
         tables, low, high = self._tables, max(prefix, f"{after}\0" if after else ""), prefix + _LAST
         if low >= high:
             return []
-        found: list[DocumentHead] = []
+        heads: list[DocumentHead] = []
         for number in range(BUCKETS):
             start, page = low, limit
             while page == limit:  # heads that are being made count for the page, and not for the answer
                 rows = tables.rows("heads", number, start, high, limit)
-                found += [document_head(uri, columns) for uri, *columns in rows if columns[0] is not None]
+                heads += [document_head(uri, columns) for uri, *columns in rows if columns[0] is not None]
                 page = len(rows) if any(row[1] is None for row in rows) else 0
                 start = f"{rows[-1][0]}\0" if rows else ""
-        return sorted(found, key=lambda head: head.uri)[:limit]
+        return sorted(heads, key=lambda head: head.uri)[:limit]
 
     def expiring(self, before: int, limit: int) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
+        expiring_items: list[tuple[str, str]] = []
         for page in self._tables.pages("expiring", before):
             for expires, uri, item in page:
                 row = self.row(uri, item)
                 if row is not None and row.expires == expires:
-                    found.append((uri, item))
-                    if len(found) == limit:
-                        return found
-        return found
+                    expiring_items.append((uri, item))
+                    if len(expiring_items) == limit:
+                        return expiring_items
+        return expiring_items
 
     def _stored(self, uri: str) -> FoldedHead | None:
         if uri not in self._heads:

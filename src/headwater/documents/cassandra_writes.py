@@ -26,8 +26,8 @@ from headwater.documents.store import IndexRow
 def write_documents(tables: DocumentTables, documents: Sequence[DocumentFold], base: int) -> None:
     """Steps 1 to 4. `base`: microseconds."""
     write = tables.requests.write
-    made = [document for document in documents if document.stored is None]
-    write(tables.about("put_uri", bucket(document.uri), document.uri, _last(document, base)) for document in made)  # 1.
+    new_documents = [document for document in documents if document.stored is None]
+    write(tables.about("put_uri", bucket(document.uri), document.uri, _last(document, base)) for document in new_documents)  # 1.
     write(request for document in documents for request in _row_writes(tables, document, base))  # 2.
     for document in documents:
         for number in document.to_fill:
@@ -69,8 +69,8 @@ def _row_writes(tables: DocumentTables, document: DocumentFold, base: int) -> It
         if indexed.item is None:
             yield tables.timed("delete_index_row", base + indexed.offset, uri, number, life, key)
         else:
-            made = IndexRow(key, indexed.item, indexed.body)
-            yield tables.index_row(document.indexes[number].definition, uri, life, made, base + indexed.offset)
+            index_row = IndexRow(key, indexed.item, indexed.body)
+            yield tables.index_row(document.indexes[number].definition, uri, life, index_row, base + indexed.offset)
     for revision, offset, changed in document.places:
         yield tables.about("put_change", uri, revision, offset, changed, base + offset)
     for ended in document.ended:

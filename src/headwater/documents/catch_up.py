@@ -53,12 +53,12 @@ class PartitionHistory:
         if applied_places and applied_places[0].revision != after + 1:
             return CatchUpPage([], after, gone=True)
         events: list[FeedEvent] = []
-        if known := [place for place in applied_places if place.offset < stop]:
-            read = self._read(uri, known)
+        if places_before := [place for place in applied_places if place.offset < stop]:
+            read = self._read(uri, places_before)
             if not read:
                 return CatchUpPage([], after, gone=True)
             events += read
-            if events[-1].revision < known[-1].revision or len(known) == PAGE:
+            if events[-1].revision < places_before[-1].revision or len(places_before) == PAGE:
                 return CatchUpPage(events, events[-1].revision, more=True)
         latest = head.revision if head is not None else 0
         more = False
@@ -87,13 +87,13 @@ class PartitionHistory:
             applied, head, before = view.applied(), view.head(uri), 0
             while True:
                 places = view.changes(uri, after=before, limit=PAGE, reverse=True)
-                known = next((place.revision for place in places if place.offset < stop), -1)
-                if known >= 0 or len(places) < PAGE:
+                revision = next((place.revision for place in places if place.offset < stop), -1)
+                if revision >= 0 or len(places) < PAGE:
                     break
                 before = places[-1].revision
-        if known < 0:
-            known = places[-1].revision - 1 if places else max(before - 1, 0) or (head.revision if head is not None else 0)
-        return max([known, *(event.revision for event in self.tail(uri, applied, stop))])
+        if revision < 0:
+            revision = places[-1].revision - 1 if places else max(before - 1, 0) or (head.revision if head is not None else 0)
+        return max([revision, *(event.revision for event in self.tail(uri, applied, stop))])
 
     def tail(self, uri: str, start: int, stop: int) -> Iterator[FeedEvent]:
         """The changes of a document or collection whose records lie at offsets [start, stop). Errors: `OffsetGone`, `Damaged`."""
@@ -148,17 +148,17 @@ class PartitionHistory:
                     continue  # several changes of one record
                 offset = record.offset or 0
                 size += len(record.value or b"")
-                found = [
+                record_events = [
                     event
                     for event in read_events(record, self.topic, self.partition)
                     if places[0].revision <= event.revision <= places[-1].revision
                 ]
-                if not found or record.key != uri.encode():
+                if not record_events or record.key != uri.encode():
                     raise LogGap(
                         f"Offset {offset} of {self.topic}/{self.partition} is no change of {uri}, as the store says.",
                         hint="The log is another than the store's: see `headwater doc verify`.",
                     )
-                events += found
+                events += record_events
             at, count = at + count, count * 2
         return events
 

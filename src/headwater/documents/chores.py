@@ -93,14 +93,14 @@ class DocumentChores:
 
     def _deleting(self, number: int) -> list[tuple[str, int]]:
         """The indexes that are being deleted, by another owner or by this process before it was restarted."""
-        found: list[tuple[str, int]] = []
+        indexes: list[tuple[str, int]] = []
         after = ""
         while True:
             with self._documents.partition_view(number) as view:
                 heads = view.heads(after=after, limit=_HEADS)
                 for head in heads:
                     if head.uri.endswith("~"):
-                        found += [(head.uri, index.number) for index in view.indexes(head.uri) if index.state == "deleting"]
+                        indexes += [(head.uri, index.number) for index in view.indexes(head.uri) if index.state == "deleting"]
             if len(heads) < _HEADS:
-                return found
+                return indexes
             after = heads[-1].uri

@@ -87,10 +87,10 @@ class PlannedCommit:
         """The first records, as the log has them at these offsets."""
         return [AppendedRecord(offset, self._moment.now, decided.record) for offset, decided in zip(offsets, self.decided, strict=False)]
 
-    def offsets_of(self, there: Sequence[AppendedRecord]) -> list[int]:
+    def offsets_of(self, appended_records: Sequence[AppendedRecord]) -> list[int]:
         """The offsets of the first records that are among those at the log's end. The time tells them from another owner's."""
         offsets: list[int] = []
-        for decided, appended in zip(self.decided, there, strict=False):
+        for decided, appended in zip(self.decided, appended_records, strict=False):
             if appended.record != decided.record or appended.time != self._moment.now:
                 break
             offsets.append(appended.offset)
@@ -121,13 +121,13 @@ class PlannedCommit:
         if isinstance(request, SettingsCall):
             settings = request.decide(b"" if head is None else head.settings)
             return None if settings is None else ChangeRecord(uri=uri, generation=generation, settings=msgspec.Raw(settings))
-        there = self._state.indexes(uri)
+        indexes = self._state.indexes(uri)
         if isinstance(request, DroppedIndexCall):
-            if not any(one.number == request.number for one in there):
+            if not any(definition.number == request.number for definition in indexes):
                 return None
             return ChangeRecord(uri=uri, generation=generation, dropped_index=request.number)
         # An offset of the partition is a number that no index of it can have had.
-        index = request.decide(there, self._end + len(self.records) + 1)
+        index = request.decide(indexes, self._end + len(self.records) + 1)
         return None if index is None else ChangeRecord(uri=uri, generation=generation, index=index)
 
     def _repeated(self, uri: str, key: str, digest: str, call: int, *, alone: bool) -> bool:

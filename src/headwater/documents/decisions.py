@@ -247,8 +247,8 @@ def _living_indexes(state: DocumentState, uri: str) -> tuple[int, ...]:
 def check_condition(condition: Precondition, tag: int | None, path: ResourcePath) -> None:
     """`tag`: the revision of what is there; None: nothing is. Errors: `NotMatched`."""
     if condition.match is not None and (tag is None or (condition.match and tag not in condition.match)):
-        there = "is not there" if tag is None else f"has revision {tag}"
-        raise NotMatched(f"{path.text} {there}: If-Match does not hold.", hint="Read it again, decide again, and send its new ETag.")
+        says = "is not there" if tag is None else f"has revision {tag}"
+        raise NotMatched(f"{path.text} {says}: If-Match does not hold.", hint="Read it again, decide again, and send its new ETag.")
     if condition.none_match is not None and tag is not None and (not condition.none_match or tag in condition.none_match):
         raise NotMatched(f"{path.text} has revision {tag}: If-None-Match does not hold.", hint="Nothing was changed.")
 

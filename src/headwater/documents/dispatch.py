@@ -210,13 +210,15 @@ class PartitionDispatch:
                     await self._read_on(end, epochs)
                 await self._moved.wait()
         except Exception as error:
-            told = error
+            failure = error
             if not isinstance(error, HeadwaterError):  # a fault of ours, or of the machine: nobody must wait for it for ever
                 _logger.exception("The feeds of %s/%s have ended.", self._topic, self.partition)
-                told = Unavailable(f"The log was not read on: {type(error).__name__}: {error}.", hint="Follow again from where you were.")
+                failure = Unavailable(
+                    f"The log was not read on: {type(error).__name__}: {error}.", hint="Follow again from where you were."
+                )
             if not started.done():
-                started.set_exception(told)
-            self._fail(told)
+                started.set_exception(failure)
+            self._fail(failure)
         finally:
             if not started.done():  # whoever waits for the start is told; nobody has to
                 started.set_exception(_closed())
@@ -246,21 +248,21 @@ class PartitionDispatch:
     def _give(self, record: Record) -> None:
         """Give a record's events to those who follow its document."""
         uri = (record.key or b"").decode(errors="replace")
-        whole = [*self._documents.get(uri, ())]
+        subscriptions = [*self._documents.get(uri, ())]
         if self._prefixes:
-            whole += [subscription for prefix in prefixes_of(uri) for subscription in self._prefixes.get(prefix, ())]
+            subscriptions += [subscription for prefix in prefixes_of(uri) for subscription in self._prefixes.get(prefix, ())]
         items = self._items.get(uri)
-        if not whole and not items:
+        if not subscriptions and not items:
             return
         try:
             events = read_events(record, self._topic, self.partition)
         except HeadwaterError as error:
-            for subscription in (*whole, *(one for places in (items or {}).values() for one in places)):
+            for subscription in (*subscriptions, *(item_subscription for places in (items or {}).values() for item_subscription in places)):
                 subscription.fail(error)
             return
         if not events:
             return
-        for subscription in whole:
+        for subscription in subscriptions:
             subscription.offer(events)
         if items:
             everything = any(not event.item and event.method == "delete" for event in events)

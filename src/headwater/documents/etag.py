@@ -37,15 +37,15 @@ def _revisions(header: str, written: str | None, *, weak: bool) -> tuple[int, ..
         return None
     if written.strip() == "*":
         return ()
-    found: list[int] = []
+    revisions: list[int] = []
     at = 0
     while at < len(written):
         tag = _TAG.match(written, at)
         if tag is None:
             raise BadInput(f"{header}: {written[:60]} is no list of tags.", hint=f'Send the ETag of a read, such as {header}: "3", or *.')
         at = tag.end()
-        known = _REVISION.fullmatch(tag[2]) and (weak or not tag[1])
-        found.append(int(tag[2]) if known else _NEVER)
-    if not found:
+        is_revision = _REVISION.fullmatch(tag[2]) and (weak or not tag[1])
+        revisions.append(int(tag[2]) if is_revision else _NEVER)
+    if not revisions:
         raise BadInput(f"{header} is empty.", hint=f'Send the ETag of a read, such as {header}: "3", or *.')
-    return tuple(found)
+    return tuple(revisions)

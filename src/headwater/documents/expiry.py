@@ -80,7 +80,7 @@ class DocumentExpiry:
                 if not due:
                     break
                 done = await asyncio.gather(*(self._documents.call_partition(number, ExpiryCall(path)) for path in due))
-                self._metrics.expired.add(sum(one is not None for one in done))
+                self._metrics.expired.add(sum(answer is not None for answer in done))
         except Exception as error:
             if self._documents.opened(number) is None:
                 return  # its next owner looks after it

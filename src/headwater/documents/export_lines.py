@@ -39,8 +39,8 @@ class ExportedWrite(BatchLine, frozen=True, kw_only=True, forbid_unknown_fields=
             if left <= 0:
                 return None
             ttl = f"{left}ms"
-        given = {name: getattr(self, name) for name in BatchLine.__struct_fields__}
-        return BatchLine(**{**given, "ttl": ttl})
+        fields = {name: getattr(self, name) for name in BatchLine.__struct_fields__}
+        return BatchLine(**{**fields, "ttl": ttl})
 
 
 class ExportedTemplate(TemplateNew, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):

@@ -38,11 +38,11 @@ class FeedPosition(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, written: str) -> FeedPosition:
         """Errors: `BadInput`."""
-        found = _POSITION.fullmatch(written)
-        if found is None:
+        match = _POSITION.fullmatch(written)
+        if match is None:
             raise BadInput(f"{written!r:.60} is no position of a feed.", hint="Give the id of an event that was followed, or none.")
-        parts = [part.partition(".") for part in found[2].split(",")]
-        return cls(found[1], tuple(FeedPlace(int(offset), int(had or 0)) for offset, _, had in parts))
+        parts = [part.partition(".") for part in match[2].split(",")]
+        return cls(match[1], tuple(FeedPlace(int(offset), int(had or 0)) for offset, _, had in parts))
 
     def at(self, partition: int, place: FeedPlace) -> FeedPosition:
         """This position with another place of one partition."""

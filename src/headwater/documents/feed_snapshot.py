@@ -29,11 +29,11 @@ class FeedSnapshot:
 
     def page(self) -> tuple[list[FeedEvent], bool]:
         """The next events, and whether they end the snapshot. Errors: those of the store and the log."""
-        uri, whole = self._path.uri, self._path.is_collection
+        uri, is_collection = self._path.uri, self._path.is_collection
         with self._history.view() as view:
             applied = view.applied()
             head = view.head(uri)
-            if whole:
+            if is_collection:
                 rows = view.rows(uri, low=f"{self._given}\0" if self._given else "", limit=PAGE)
             else:
                 row = view.row(uri, self._path.item)
@@ -46,7 +46,7 @@ class FeedSnapshot:
         self._first = False
         self.revision = max(self.revision, head.revision if head is not None else 0)
         events += [row_event(uri, row) for row in rows]
-        if whole and len(rows) == PAGE:
+        if is_collection and len(rows) == PAGE:
             self._given = rows[-1].item
             return events, False
         return [*events, self._event("end")], True

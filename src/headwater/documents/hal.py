@@ -17,8 +17,8 @@ def hal_page(path: str, query: Mapping[str, str], items: Iterable[bytes], *, nex
     links = {"self": HalLink(_asked(address, query))}
     if next is not None:
         links["next"] = HalLink(_asked(address, {**query, "cursor": next}))
-    told = {"_links": links, **{name: value for name, value in more.items() if value is not None}}
-    return b'{"_embedded":{"els":[%b]},%b' % (b",".join(items), json.encode(told)[1:])
+    fields = {"_links": links, **{name: value for name, value in more.items() if value is not None}}
+    return b'{"_embedded":{"els":[%b]},%b' % (b",".join(items), json.encode(fields)[1:])
 
 
 def _asked(address: str, query: Mapping[str, str]) -> str:

@@ -49,12 +49,12 @@ class DocumentHistory:
         A page of an item's history looks at a limited number of changes of its collection, and may hold fewer than asked for, or none,
         though there are more. Errors: `DocumentNotFound` for what has never been; those of the log and the store.
         """
-        history, events, seen = self._histories(path.uri), list[FeedEvent](), 0
+        history, events, seen_count = self._histories(path.uri), list[FeedEvent](), 0
         with history.view() as view:
             if view.head(path.uri) is None:
                 raise not_found(path)
         cursor = after
-        while seen < _MOST_SEEN:
+        while seen_count < _MOST_SEEN:
             with history.view() as view:
                 places = view.changes(path.uri, after=cursor, limit=_PAGE, reverse=reverse)
             for place, event in zip(places, _events(history, path.uri, places), strict=True):
@@ -67,7 +67,7 @@ class DocumentHistory:
                         return HistoryPage(events, cursor if not (reverse and cursor == 1) else None)
             if len(places) < _PAGE:
                 return HistoryPage(events)
-            seen += len(places)
+            seen_count += len(places)
         return HistoryPage(events, cursor)
 
     def at_revision(self, path: ResourcePath, revision: int) -> PastState:
@@ -123,9 +123,9 @@ class DocumentHistory:
 
     def _gone(self, history: PartitionHistory, path: ResourcePath, revision: int) -> OffsetGone:
         """The error for what the log no longer has; it says what is kept."""
-        kept = self.first_kept(path.uri)
+        first_revision = self.first_kept(path.uri)
         wanted = f"Revision {revision} of {path.uri}" if revision else f"The state of {path.text} at that time"
-        since = f"Changes are kept from revision {kept} on." if kept else "None of its changes are kept."
+        since = f"Changes are kept from revision {first_revision} on." if first_revision else "None of its changes are kept."
         return OffsetGone(f"{wanted} can no longer be told: the log has deleted it.", hint=since)
 
     def first_kept(self, uri: str) -> int:
@@ -147,11 +147,11 @@ class DocumentHistory:
 def _events(history: PartitionHistory, uri: str, places: Sequence[ChangePlace]) -> list[FeedEvent | None]:
     """The change at each place; None where the log has deleted it."""
     records = history.records(places) if places else []
-    known: dict[int, FeedEvent] = {}
+    events_by_revision: dict[int, FeedEvent] = {}
     for offset, record in {record.offset: record for record in records if record is not None}.items():
         assert offset is not None, "the log has given it"
-        known |= {event.revision: event for event in read_events(record, history.topic, history.partition)}
-    return [known.get(place.revision) for place in places]
+        events_by_revision |= {event.revision: event for event in read_events(record, history.topic, history.partition)}
+    return [events_by_revision.get(place.revision) for place in places]
 
 
 def _known(view: DocumentView, path: ResourcePath) -> DocumentHead:

@@ -39,10 +39,10 @@ class WriteKeys:
         place = self._places.get((uri, key))
         if place is None:
             return None
-        found = self._log.read_at(self._topic, self._partition, [place[0]])[0]
-        if found is None:
+        record = self._log.read_at(self._topic, self._partition, [place[0]])[0]
+        if record is None:
             return None
-        appended = read_appended(found, self._topic, self._partition)
+        appended = read_appended(record, self._topic, self._partition)
         check_digest(appended.record.idempotency, uri, key, digest)
         return appended
 

@@ -45,9 +45,12 @@ class HyperStorageIndexNew(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
     def definition(self, id: str) -> IndexDefinition:
         """The index that is asked for, under an id. Errors: `BadFilter`, `BadInput`."""
-        sort_by = tuple(SortField(one.field_name, one.order or "asc", one.field_type or "text") for one in self.sort_by or ())
-        asked = IndexDefinition(id=id, number=0, sort_by=sort_by, filter_by=self.filter_by or "", materialize=self.materialize)
-        return checked_index(asked)
+        sort_by = tuple(
+            SortField(sort_field.field_name, sort_field.order or "asc", sort_field.field_type or "text")
+            for sort_field in self.sort_by or ()
+        )
+        index = IndexDefinition(id=id, number=0, sort_by=sort_by, filter_by=self.filter_by or "", materialize=self.materialize)
+        return checked_index(index)
 
 
 class HyperStorageIndexPost(CollectionRequest, frozen=True, kw_only=True):
@@ -119,10 +122,10 @@ class DeleteView(ViewRequest, frozen=True, kw_only=True):
 
 def collection_of(path: str) -> str:
     """The path of a collection, whose ~ may be left out. Errors: `BadPath`, `BadInput`."""
-    found = parse_path(path if path.endswith("~") else f"{path}~")
-    if not found.is_collection:
+    resource_path = parse_path(path if path.endswith("~") else f"{path}~")
+    if not resource_path.is_collection:
         raise BadInput(f"{path!r:.80} is an item, and items have no indexes.", hint="Name its collection.")
-    return found.uri
+    return resource_path.uri
 
 
 def check_index_id(id: str | None) -> None:

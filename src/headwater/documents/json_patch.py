@@ -145,9 +145,9 @@ class _Patched:
     def _owned(self, value: Any) -> Any:
         if id(value) in self._own or type(value) not in (dict, list):
             return value
-        made = value.copy()
-        self._own[id(made)] = made
-        return made
+        own_copy = value.copy()
+        self._own[id(own_copy)] = own_copy
+        return own_copy
 
     def _taken(self, path: Pointer) -> Any:
         parent, place = self._place(path)

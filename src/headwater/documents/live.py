@@ -44,23 +44,23 @@ class LiveFilter:
 
     async def accepts(self, events: Sequence[FeedEvent]) -> list[bool]:
         """Whether the states after changes, or of a snapshot, fulfil the filter. Errors: `QueryTimeout`."""
-        known = [self._outcomes.get(_key(event)) for event in events]
-        states = [event.state for event, outcome in zip(events, known, strict=True) if outcome is None]
-        found: list[_Outcome] = []
+        known_outcomes = [self._outcomes.get(_key(event)) for event in events]
+        states = [event.state for event, outcome in zip(events, known_outcomes, strict=True) if outcome is None]
+        outcomes: list[_Outcome] = []
         if states:
             # A task of its own: a follower that goes away must not end it for the others.
             judging = asyncio.create_task(asyncio.to_thread(self._judged, states), name="judging for live queries")
             judging.add_done_callback(self._forget_failed)
         number = 0
-        for event, outcome in zip(events, known, strict=True):
+        for event, outcome in zip(events, known_outcomes, strict=True):
             if outcome is None:
                 outcome, number = _Outcome(judging, number), number + 1
                 if event.offset >= 0:  # others follow the same changes, and have snapshots of their own
                     self._outcomes[_key(event)] = outcome
-            found.append(outcome)
+            outcomes.append(outcome)
         for key in list(self._outcomes)[: max(0, len(self._outcomes) - _KEPT)]:
             del self._outcomes[key]
-        return [(await asyncio.shield(outcome.judging))[outcome.number] for outcome in found]
+        return [(await asyncio.shield(outcome.judging))[outcome.number] for outcome in outcomes]
 
     def told(self, event: FeedEvent, kind: FeedKind) -> FeedEvent:
         """A change as an event of the query, with the whole state of the item."""
@@ -128,11 +128,13 @@ class LiveQueries:
         async for events in self._feeds.follow(path, snapshot=True):
             judged = [event for event in events if _has_state(event)]
             outcomes = iter(await live.accepts(judged) if judged else ())
-            told = [one for event in events for one in _told(event, live, inside, now=_has_state(event) and next(outcomes))]
+            portion = [
+                live_event for event in events for live_event in _told(event, live, inside, now=_has_state(event) and next(outcomes))
+            ]
             if len(inside) > MOST_ITEMS:
                 raise BadFilter(f"More than {MOST_ITEMS} items fulfil the filter.", hint="Follow the whole collection, or fewer items.")
-            if told:
-                yield told
+            if portion:
+                yield portion
 
     def _filter(self, text: str) -> LiveFilter:
         """The filter that all queries of this text share. Errors: `BadFilter`."""
@@ -163,7 +165,10 @@ def _told(event: FeedEvent, live: LiveFilter, inside: set[str], *, now: bool) ->
         inside.clear()
         if event.kind == "snapshot":
             return [event]
-        return [msgspec.structs.replace(event, kind="leave", path=f"{event.path}/{one}", item=one, message=b"", frame=b"") for one in left]
+        return [
+            msgspec.structs.replace(event, kind="leave", path=f"{event.path}/{item_id}", item=item_id, message=b"", frame=b"")
+            for item_id in left
+        ]
     if now:
         inside.add(item)
     else:

@@ -46,7 +46,7 @@ class DocumentMetrics:
             ("hot_recovery_seconds", "One partition of a pass of hot recovery.", self.hot_pass_seconds),
             ("stale_recovery_seconds", "One partition of a pass of stale recovery.", self.stale_pass_seconds),
         ):
-            yield histogram_family(f"headwater_documents_{name}", text, [], [((), histogram)], lambda found: found)
+            yield histogram_family(f"headwater_documents_{name}", text, [], [((), histogram)], lambda entry: entry)
         writes = CounterMetricFamily("headwater_documents_writes", "Writes.", labels=["outcome"])
         for outcome, counter in self.writes.items():
             writes.add_metric((outcome,), counter.value)
@@ -68,9 +68,9 @@ class DocumentMetrics:
         )
         queued = GaugeMetricFamily("headwater_documents_queued_writes", "Writes that wait for a commit.", labels=["partition"])
         active = GaugeMetricFamily("headwater_documents_active", "Whether this process owns the partition.", labels=["partition"])
-        for one in self.read():
-            labels = (str(one.partition),)
-            backlog.add_metric(labels, max(0, one.end - one.applied))
-            queued.add_metric(labels, one.queued)
-            active.add_metric(labels, float(one.state == "Active"))
+        for partition in self.read():
+            labels = (str(partition.partition),)
+            backlog.add_metric(labels, max(0, partition.end - partition.applied))
+            queued.add_metric(labels, partition.queued)
+            active.add_metric(labels, float(partition.state == "Active"))
         yield from (backlog, queued, active)

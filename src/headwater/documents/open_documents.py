@@ -135,8 +135,8 @@ class OpenDocuments:
 
     async def write(self, draft: Draft) -> WrittenDocument:
         """Write. Errors: those of `read_draft` and of `DocumentPartition`."""
-        if self.homes is not None and (other := await self._elsewhere(draft.path.uri)) is not None:
-            return await other.write(draft)
+        if self.homes is not None and (home := await self._elsewhere(draft.path.uri)) is not None:
+            return await home.write(draft)
         limit = int(self.settings.max_body)
         large = len(draft.body) >= LARGE
         read = await asyncio.to_thread(read_draft, draft, limit=limit) if large else read_draft(draft, limit=limit)
@@ -146,8 +146,8 @@ class OpenDocuments:
 
     async def write_batch(self, batch: BatchDraft) -> tuple[WrittenDocument, ...]:
         """Write several drafts to one document or collection, or none. Errors: as `write`; they name the draft."""
-        if self.homes is not None and (other := await self._elsewhere(batch.uri)) is not None:
-            return await other.write_batch(batch)
+        if self.homes is not None and (home := await self._elsewhere(batch.uri)) is not None:
+            return await home.write_batch(batch)
         read = await asyncio.to_thread(read_batch, batch, limit=int(self.settings.max_body))
         ttl = min([draft.ttl for draft in batch.drafts if draft.ttl is not None], default=None)
         written: tuple[WrittenDocument, ...] = await self._aftercare.called(batch.uri, read, ttl, ends=batch.drafts[0].ends_collection)
@@ -221,8 +221,8 @@ class OpenDocuments:
         """Take a partition, whatever its store has, and fold the store anew from the log. Errors: as `activate`, and `LogGap`."""
         await self.create()
         place = self._places[number]
-        if (other := self.other(number)) is not None:
-            await other.rebuild(number)
+        if (home := self.other(number)) is not None:
+            await home.rebuild(number)
         elif place.partition is None:
             await asyncio.shield(self._task(self._activated(place, take_over=False, anew=True)))
         else:
@@ -251,8 +251,8 @@ class OpenDocuments:
                 place.state = "Passive"
                 raise
             place.partition, place.state = partition, "Active"
-        for told in self.activated:
-            told(place.reads.number)
+        for callback in self.activated:
+            callback(place.reads.number)
         return partition
 
     async def _taken(self, place: PartitionPlace, *, take_over: bool, anew: bool) -> DocumentPartition:
@@ -381,8 +381,8 @@ class OpenDocuments:
 
     async def standing(self, number: int) -> PartitionStanding:
         """A partition as its worker sees it. Errors: those of the log and the store; `Unavailable` where that cannot be asked."""
-        other = self.other(number)
-        return await (asyncio.to_thread(self._standing, self._places[number]) if other is None else other.standing(number))
+        home = self.other(number)
+        return await (asyncio.to_thread(self._standing, self._places[number]) if home is None else home.standing(number))
 
     @staticmethod
     def _standing(place: PartitionPlace) -> PartitionStanding:

@@ -57,17 +57,17 @@ class OverlaidView(DocumentView):
         if _shows_base(document):
             base = self._view.rows(uri, low=low, high=high, limit=limit + len(changed), reverse=reverse)
         before = {row.item: row for row in base if row.item in document.rows}
-        there = [folded.row(before.get(item) or self._before(document, item)) for item in changed if (folded := document.rows[item])]
+        changed_rows = [folded.row(before.get(item) or self._before(document, item)) for item in changed if (folded := document.rows[item])]
         unchanged = [row for row in base if row.item not in document.rows]
-        return sorted([*unchanged, *there], key=lambda row: row.item, reverse=reverse)[:limit]
+        return sorted([*unchanged, *changed_rows], key=lambda row: row.item, reverse=reverse)[:limit]
 
     def rows_of(self, uri: str, items: Sequence[str]) -> list[DocumentRow | None]:
         document = self._fold.documents.get(uri)
         if document is None:
             return self._view.rows_of(uri, items)
         stored = [item for item in items if item not in document.rows] if _shows_base(document) else []
-        found = dict(zip(stored, self._view.rows_of(uri, stored), strict=True)) if stored else {}
-        return [self._folded(document, item) if item in document.rows else found.get(item) for item in items]
+        stored_rows = dict(zip(stored, self._view.rows_of(uri, stored), strict=True)) if stored else {}
+        return [self._folded(document, item) if item in document.rows else stored_rows.get(item) for item in items]
 
     def count(self, uri: str, check: Callable[[], None] = lambda: None) -> int:
         document = self._fold.documents.get(uri)
@@ -75,11 +75,11 @@ class OverlaidView(DocumentView):
             return self._view.count(uri, check)
         if not document.is_collection or document.head.deleted:
             return 0
-        there = sum(row is not None for row in document.rows.values())
+        row_count = sum(row is not None for row in document.rows.values())
         if not _shows_base(document):
-            return there
+            return row_count
         before = self._view.rows_of(uri, list(document.rows))
-        return self._view.count(uri, check) - sum(row is not None for row in before) + there
+        return self._view.count(uri, check) - sum(row is not None for row in before) + row_count
 
     def indexes(self, uri: str) -> list[IndexDefinition]:
         document = self._fold.documents.get(uri)
@@ -102,9 +102,9 @@ class OverlaidView(DocumentView):
         if _shows_base(document) and index not in document.dropped:
             most = limit + len(changed)
             base = self._view.index_rows(uri, index, low=low, high=high, limit=most, reverse=reverse, copies=copies)
-        there = [IndexRow(key, row.item, row.body if copies else b"") for key, row in changed.items() if row.item is not None]
+        changed_rows = [IndexRow(key, row.item, row.body if copies else b"") for key, row in changed.items() if row.item is not None]
         unchanged = [row for row in base if row.key not in changed]
-        return sorted([*unchanged, *there], reverse=reverse)[:limit]
+        return sorted([*unchanged, *changed_rows], reverse=reverse)[:limit]
 
     def changes(self, uri: str, *, after: int = 0, limit: int, reverse: bool = False) -> list[ChangePlace]:
         document = self._fold.documents.get(uri)
@@ -126,7 +126,7 @@ class OverlaidView(DocumentView):
 
     def expiring(self, before: int, limit: int) -> list[tuple[str, str]]:
         documents = self._fold.documents
-        found = [
+        expiring_items = [
             (row.expires, uri, item)
             for uri, document in documents.items()
             if not document.head.deleted
@@ -143,8 +143,8 @@ class OverlaidView(DocumentView):
         for uri, item in shown[:limit]:
             row = self._view.row(uri, item)
             if row is not None:
-                found.append((row.expires, uri, item))
-        return [(uri, item) for _, uri, item in sorted(found)[:limit]]
+                expiring_items.append((row.expires, uri, item))
+        return [(uri, item) for _, uri, item in sorted(expiring_items)[:limit]]
 
     # -- rows -------------------------------------------------------------------------------------------------
 

@@ -18,9 +18,9 @@ def filter_of_paging(query: bytes) -> bytes:
     if not bare:
         return query
     rest = [part for part in parts if part not in bare]
-    given = [_decoded(part.removeprefix(b"filter=")) for part in rest if part.startswith(b"filter=") and part != b"filter="]
-    wanted = [*given, *map(_decoded, bare)]
-    joined = wanted[0] if len(wanted) == 1 else " and ".join(f"({one})" for one in wanted)
+    filters = [_decoded(part.removeprefix(b"filter=")) for part in rest if part.startswith(b"filter=") and part != b"filter="]
+    wanted = [*filters, *map(_decoded, bare)]
+    joined = wanted[0] if len(wanted) == 1 else " and ".join(f"({expression})" for expression in wanted)
     return b"&".join([*(part for part in rest if not part.startswith(b"filter=")), b"filter=" + quote(joined, safe="").encode()])
 
 

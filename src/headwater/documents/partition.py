@@ -173,11 +173,11 @@ class DocumentPartition(CommitThread[_Call]):
         now = max(self._clock.now_ms(), self._tail.last_time)  # so that times of records do not decrease
         with self._store.view() as stored:
             # 2. decide
-            known = stored.applied() == self.end
-            if not known:
+            is_current = stored.applied() == self.end
+            if not is_current:
                 self._heads.clear()
-            lacking = () if known else self._tail.records(stored.applied(), self.end)
-            state = OverlaidView(self._heads.over(stored) if known else stored, lacking)
+            lacking = () if is_current else self._tail.records(stored.applied(), self.end)
+            state = OverlaidView(self._heads.over(stored) if is_current else stored, lacking)
             plan = PlannedCommit(
                 state,
                 self.number,
@@ -239,8 +239,8 @@ class DocumentPartition(CommitThread[_Call]):
         if self._lost:
             plan.refused(self._not_owner(), len(offsets))
         else:
-            gone = Unavailable(f"The log did not take the write: {_message(error)}", hint="Nothing was written: send it again.")
-            plan.refused(gone, len(offsets))
+            refusal = Unavailable(f"The log did not take the write: {_message(error)}", hint="Nothing was written: send it again.")
+            plan.refused(refusal, len(offsets))
 
     # -- what is durable, and what is applied -------------------------------------------------------------------
 

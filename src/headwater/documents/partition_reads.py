@@ -43,9 +43,9 @@ class PartitionReads:
 
     def end(self) -> int:
         """The durable end. Errors: those of the log."""
-        known = self._log.known_end(self.topic.name, self.number)
-        if known is not None:
-            return known
+        known_end = self._log.known_end(self.topic.name, self.number)
+        if known_end is not None:
+            return known_end
         if self.owner is not None and not self.owner.lost:  # the group may have given it away while nobody wrote here
             return self.owned_end
         return self._log.bounds(self.topic.name, self.number).end
@@ -71,9 +71,9 @@ class PartitionReads:
     def point(self, uri: str, item: str = "") -> StoredPoint:
         """A document or item as of the end of the log, without a view where the store is there already. Errors: as `view`."""
         if self._opened is not None and self._known:
-            found = self._opened.point(uri, item)
-            if found.applied == self.end():
-                return found
+            stored_point = self._opened.point(uri, item)
+            if stored_point.applied == self.end():
+                return stored_point
         with self.view(uri) as view:
             head = view.head(uri)
             return StoredPoint(view.applied(), 0 if head is None else head.revision, None if head is None else view.row(uri, item))

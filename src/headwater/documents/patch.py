@@ -85,19 +85,21 @@ def merge_between(old: Any, new: Any) -> Any:
     return patch
 
 
-def same_value(one: Any, other: Any) -> bool:
+def same_value(first: Any, second: Any) -> bool:
     """Whether two values of JSON are equal: numbers by value, true is not 1, the order of fields does not count."""
-    if one is other:  # what a patch leaves as it is
+    if first is second:  # what a patch leaves as it is
         return True
-    if is_number(one) and is_number(other):
-        return as_decimal(one) == as_decimal(other)
-    if type(one) is not type(other):
+    if is_number(first) and is_number(second):
+        return as_decimal(first) == as_decimal(second)
+    if type(first) is not type(second):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same_value(value, other[name]) for name, value in one.items())
-    if isinstance(one, list):
-        return len(one) == len(other) and all(left is right or same_value(left, right) for left, right in zip(one, other, strict=True))
-    return bool(one == other)
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same_value(value, second[name]) for name, value in first.items())
+    if isinstance(first, list):
+        return len(first) == len(second) and all(
+            left is right or same_value(left, right) for left, right in zip(first, second, strict=True)
+        )
+    return bool(first == second)
 
 
 def is_number(value: Any) -> bool:

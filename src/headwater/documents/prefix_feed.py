@@ -106,7 +106,10 @@ class _PrefixFollower:
         if position.mark != feed_mark(topic.generation) or len(position.places) != topic.partitions:
             return False
         bounds = [log.bounds(topic.name, number) for number in range(topic.partitions)]
-        return all(one.start <= place.offset <= one.end for one, place in zip(bounds, position.places, strict=True))
+        return all(
+            partition_bounds.start <= place.offset <= partition_bounds.end
+            for partition_bounds, place in zip(bounds, position.places, strict=True)
+        )
 
     async def snapshot(self) -> AsyncGenerator[list[PlacedFeedEvent]]:
         """The state. Errors: `OffsetGone` where the log was deleted faster than the follower reads."""

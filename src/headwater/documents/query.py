@@ -102,9 +102,9 @@ class _QueryRun:
         examined, rejected, failed, reads = budget.examined, budget.rejected, budget.failed, budget.reads
         left = max(0, budget.skip_max - budget.skipped)
         total = self._total(choice.fits[0]) if self._query.count else None
-        kept = placed[: self._size]
+        page_rows = placed[: self._size]
         more = more or len(placed) > self._size
-        cursor = self._cursor(kept[-1]) if more and kept else ""
+        cursor = self._cursor(page_rows[-1]) if more and page_rows else ""
         explanation = QueryExplanation(
             index=None if plan.fit.index is None else plan.fit.index.id,
             bodies="index" if self._source.copied else "collection",
@@ -119,7 +119,7 @@ class _QueryRun:
             others=_others(choice, plan.fit),
             helpful_index=None if plan.fit.ordered and not rejected else helpful_index(self._shape),
         )
-        return QueryPage(rows=[each.row for each in kept], cursor=cursor, explanation=explanation, total=total)
+        return QueryPage(rows=[each.row for each in page_rows], cursor=cursor, explanation=explanation, total=total)
 
     def _attempts(self, choice: SourceChoice) -> tuple[list[PlacedRow], bool, QueryPlan]:
         """The page by the best source; where this passes over too many rows, by the best that has the order if this one has not, or by
@@ -129,11 +129,11 @@ class _QueryRun:
         try:
             return *self._collect(plan), plan
         except SkippedRowsLimited:
-            other = next((fit for fit in choice.fits if fit.ordered != first.ordered and (fit.ordered or fit.narrow)), None)
-            if other is None:
+            other_fit = next((fit for fit in choice.fits if fit.ordered != first.ordered and (fit.ordered or fit.narrow)), None)
+            if other_fit is None:
                 raise
             self._budget.begin()
-            plan = make_plan(self._shape, other, self._after)
+            plan = make_plan(self._shape, other_fit, self._after)
             return *self._collect(plan), plan
 
     def _small(self, choice: SourceChoice) -> SourceFit | None:
@@ -225,8 +225,8 @@ def _filter(text: str) -> Filter | None:
 
 @lru_cache(maxsize=256)  # pages of one query follow each other
 def _shape(filter_text: str, sort: str) -> QueryShape:
-    made = _filter(filter_text)
-    return query_shape(None if made is None else made.tree, parse_order(sort))
+    compiled_filter = _filter(filter_text)
+    return query_shape(None if compiled_filter is None else compiled_filter.tree, parse_order(sort))
 
 
 def _within(name: str, number: int, least: int, most: int | None) -> int:
@@ -258,9 +258,9 @@ def _order_words(plan: QueryPlan, shape: QueryShape) -> str:
 
 
 def _others(choice: SourceChoice, chosen: SourceFit) -> dict[str, str]:
-    others = dict(choice.unfit)
+    reasons = dict(choice.unfit)
     for fit in choice.fits:
         if fit.index is not None and fit is not chosen:
             fewer = ", and that has few rows for the filter" if fit.weight > chosen.weight else ""
-            others[fit.index.id] = f"It fits less well: weight {fit.weight}, the chosen source {chosen.weight}{fewer}."
-    return others
+            reasons[fit.index.id] = f"It fits less well: weight {fit.weight}, the chosen source {chosen.weight}{fewer}."
+    return reasons

@@ -105,23 +105,23 @@ class QuerySource:
         self.copied = False
         self._budget.read()
         keys = index_keys(index)
-        found: list[ExaminedRow] = []
+        rows: list[ExaminedRow] = []
         for place, row in zip(places, self._view.rows_of(uri, [place.item for place in places]), strict=True):
             # A store whose answers are not of one moment may hold the row of an older body: the item's own row stands elsewhere.
             body = None if row is None else decode_body(row)
             if row is not None and body is not None and keys.key(place.item, body) == place.key:
-                found.append(ExaminedRow(row, body))
-        return found
+                rows.append(ExaminedRow(row, body))
+        return rows
 
     def _copies(self, places: list[IndexRow]) -> list[ExaminedRow]:
         """The items of a materialized index. A store whose answers are not of one moment may hold the rows of an older and a newer body:
         the first counts."""
-        found = []
+        rows = []
         for place in places:
             if place.item not in self._seen:
                 self._seen.add(place.item)
-                found.append(ExaminedRow(place, decode_body(place) if self._needs_body else {}))
-        return found
+                rows.append(ExaminedRow(place, decode_body(place) if self._needs_body else {}))
+        return rows
 
 
 def decode_body(row: ItemRow) -> Mapping[str, Any] | None:

@@ -32,11 +32,11 @@ def replay(
             pass  # then the records at the beginning of the log say it
     while start < end:
         records = log.read(topic, partition, start, limit=min(SLICE, end - start))
-        found = []
+        appended_records = []
         for record in records:
             offset = record.offset or 0
             if offset < end and (not kafka or epochs.admits(record)):
                 value = decode_record(record.value, f"{topic}/{partition} at offset {offset}")
-                found.append(AppendedRecord(offset, record.timestamp or 0, value))
+                appended_records.append(AppendedRecord(offset, record.timestamp or 0, value))
         start = min(end, (records[-1].offset or 0) + 1) if records else end
-        yield found, start
+        yield appended_records, start

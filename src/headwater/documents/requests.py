@@ -241,5 +241,5 @@ def ttl_of(written: str | Duration | None) -> int | None:
 
 def wait_seconds(prefer: str | None) -> float:
     """How long a request wants to wait: of `wait` and `wait=SECONDS`, a minute at most."""
-    found = _WAIT.search(prefer or "")
-    return 0.0 if found is None else min(float(found[1] or _LONGEST_WAIT), _LONGEST_WAIT)
+    match = _WAIT.search(prefer or "")
+    return 0.0 if match is None else min(float(match[1] or _LONGEST_WAIT), _LONGEST_WAIT)

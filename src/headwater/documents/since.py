@@ -45,8 +45,8 @@ def changed_since(history: PartitionHistory, path: ResourcePath, revision: int) 
     """What has changed after a revision. Blocking. Errors: those of the log and the store."""
     last: dict[str, FeedEvent] = {}
     end = history.log.bounds(history.topic, history.partition).end
-    seen, more, start = 0, True, revision
-    while more and seen < MOST_CHANGES:
+    seen_count, more, start = 0, True, revision
+    while more and seen_count < MOST_CHANGES:
         page = history.page(path.uri, revision, end)
         if page.gone:
             return ChangedItems(revision=history.revision_at(path.uri, end), reset=True)
@@ -56,7 +56,7 @@ def changed_since(history: PartitionHistory, path: ResourcePath, revision: int) 
             last.pop(event.path, None)
             last[event.path] = event
         revision, more = page.revision, page.more
-        seen = revision - start
+        seen_count = revision - start
     return ChangedItems(revision=revision, items=[_item(event) for event in last.values()], more=more)
 
 

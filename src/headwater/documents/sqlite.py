@@ -87,10 +87,10 @@ class SqliteDocumentStore(DocumentStore):
         return SqliteDocumentView(self._database.snapshot(), self._database.path, self._stored_applied)
 
     def point(self, uri: str, item: str = "") -> StoredPoint:
-        found = self._database.read_row(_POINT, (uri, item))
-        if found is None:
+        stored = self._database.read_row(_POINT, (uri, item))
+        if stored is None:
             return StoredPoint(0, 0, None)
-        partition, generation, applied, revision, *row = found
+        partition, generation, applied, revision, *row = stored
         self._check_place(partition, generation)
         return StoredPoint(applied, revision or 0, None if row[0] is None else DocumentRow(*row))
 
@@ -121,10 +121,10 @@ class SqliteDocumentStore(DocumentStore):
         with self._database.transaction() as transaction:
             self._stored_applied(transaction)
             place = transaction.row(STATEMENTS["place"], (uri,))
-            found = None if place is None else transaction.row(STATEMENTS["index"], (place[0], index))
-            if place is None or found is None:
+            stored_index = None if place is None else transaction.row(STATEMENTS["index"], (place[0], index))
+            if place is None or stored_index is None:
                 return
-            (document, life, _), (since, upto, definition) = place, found
+            (document, life, _), (since, upto, definition) = place, stored_index
             check_behind(uri, index, upto, after)
             name = "add_index_copy" if read_definition(definition, self._database.path).materialize else "add_index_row"
             transaction.many(STATEMENTS[name], [(document, life, index, row.key, row.item, since) for row in rows])
@@ -215,7 +215,7 @@ class SqliteDocumentStore(DocumentStore):
 def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers: dict[str, int]) -> None:
     """Write what records have changed. `numbers`: of the documents that were there."""
     [(last,)] = transaction.rows(STATEMENTS["last_number"])
-    made: list[Row] = []
+    inserted_heads: list[Row] = []
     heads: list[Row] = []
     deleted: list[Row] = []
     put: list[Row] = []
@@ -227,7 +227,7 @@ def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers
         columns, number, life = columns_of_head(document.head), numbers.get(document.uri), document.life
         if number is None:
             number = numbers[document.uri] = last = last + 1
-            made.append((number, document.uri, *columns, life, document.offset))
+            inserted_heads.append((number, document.uri, *columns, life, document.offset))
         else:
             heads.append((number, *columns, life, document.offset))
         for item, row in document.rows.items():
@@ -245,7 +245,7 @@ def _write(transaction: SqliteStatements, documents: list[DocumentFold], numbers
                 added.append((number, life, index, key, indexed.item))
         places.extend([(number, *place) for place in document.places])
     for name, values in (
-        ("insert_head", made),
+        ("insert_head", inserted_heads),
         ("update_head", heads),
         ("delete_row", deleted),
         ("put_row", put),
@@ -279,11 +279,11 @@ def _fill(transaction: SqliteStatements, document: DocumentFold, number: int, in
     """Add the rows of items that were there before an index came and have not changed since."""
     stored, item = document.indexes[index], ""
     while rows := transaction.rows(f"{STATEMENTS['unindexed']} {_FILLED}", (number, document.life, item, stored.since)):
-        found = [(key, item, body) for item, body in rows for _, key in keys_of_item([stored.definition], item, body)]
+        index_rows = [(key, item, body) for item, body in rows for _, key in keys_of_item([stored.definition], item, body)]
         if stored.definition.materialize:
-            transaction.many(STATEMENTS["put_index_copy"], [(number, document.life, index, *row) for row in found])
+            transaction.many(STATEMENTS["put_index_copy"], [(number, document.life, index, *row) for row in index_rows])
         else:
-            transaction.many(STATEMENTS["put_index_row"], [(number, document.life, index, key, item) for key, item, _ in found])
+            transaction.many(STATEMENTS["put_index_row"], [(number, document.life, index, key, item) for key, item, _ in index_rows])
         item = rows[-1][0]
 
 

@@ -73,14 +73,14 @@ class SqliteDocumentView(DocumentView):
         return 0 if place is None else int(self._snapshot.rows(STATEMENTS["count"], place)[0][0])
 
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
-        place, found = self._place(uri), list[str]()
-        while place is not None and len(found) < limit:
+        place, cuts = self._place(uri), list[str]()
+        while place is not None and len(cuts) < limit:
             row = self._snapshot.row(f"{STATEMENTS['cut']} {every - 1:d}", (*place, after))
             if row is None:
                 break
             [after] = row
-            found.append(after)
-        return found
+            cuts.append(after)
+        return cuts
 
     def indexes(self, uri: str) -> list[IndexDefinition]:
         row = self._snapshot.row(_PLACE, (uri,))

@@ -116,14 +116,14 @@ class DocumentView(ABC):
     def cuts(self, uri: str, *, after: str = "", every: int, limit: int) -> list[str]:
         """The ids of every so manieth item behind an id, at most so many of them: where a collection is cut into shards. The last shard,
         which is shorter, has no id here."""
-        found: list[str] = []
-        while len(found) < limit:
+        cuts: list[str] = []
+        while len(cuts) < limit:
             rows = self.rows(uri, low=f"{after}\0" if after else "", limit=every)
             if len(rows) < every:
                 break
             after = rows[-1].item
-            found.append(after)
-        return found
+            cuts.append(after)
+        return cuts
 
     def fold(self) -> str:
         """What the rows belong to, where a store that is folded anew gets rows of another name (Cassandra); empty elsewhere."""

@@ -134,20 +134,20 @@ class FeedTable(PlannedTable):
         part = _part(log, topic, uri)
         end = log.bounds(topic.name, part.partition).end
         with open_stores(part.settings, Path(part.data)) as stores, stores.partition(part.partition, topic.generation).view() as view:
-            applied, known = view.applied(), view.head(uri) is not None
+            applied, is_known = view.applied(), view.head(uri) is not None
             offsets = {place.offset: None for place in all_changes(view, uri) if self._wants(place.revision)}
         for records, _ in replay(log, topic.name, part.partition, applied, end):
             for appended in records:
                 if appended.record.uri == uri:
-                    known = True
+                    is_known = True
                     if any(self._wants(change.revision) for change in appended.record.changes):
                         offsets[appended.offset] = None
-        if not known:
+        if not is_known:
             raise _not_found(self._path.text)
-        found = list(offsets)
+        change_offsets = list(offsets)
         return [
-            msgspec.structs.replace(part, applied=applied, offsets=tuple(found[begin : begin + split]))
-            for begin in range(0, len(found), split)
+            msgspec.structs.replace(part, applied=applied, offsets=tuple(change_offsets[begin : begin + split]))
+            for begin in range(0, len(change_offsets), split)
         ]
 
     def rows(self, log: Log, part: DocumentPart, wanted: Sequence[str]) -> Iterator[Mapping[str, pa.Array]]:
@@ -155,7 +155,7 @@ class FeedTable(PlannedTable):
             raise Conflict(f"Topic {TOPIC} was deleted and created again while it was read.", hint="Load it again.")
         for begin in range(0, len(part.offsets), _MOST):
             offsets = part.offsets[begin : begin + _MOST]
-            made: list[dict[str, Any]] = []
+            change_rows: list[dict[str, Any]] = []
             for offset, record in zip(offsets, log.read_at(TOPIC, part.partition, offsets), strict=True):
                 if record is None:
                     raise OffsetGone(
@@ -164,8 +164,8 @@ class FeedTable(PlannedTable):
                     )
                 value = decode_record(record.value, f"{TOPIC}/{part.partition} at offset {offset}")
                 place = {"timestamp": record.timestamp or 0, "partition": part.partition, "offset": offset}
-                made += [{**self._cells(change), **place} for change in value.changes if self._shows(change)]
-            yield _columns(self.schema, made, wanted)
+                change_rows += [{**self._cells(change), **place} for change in value.changes if self._shows(change)]
+            yield _columns(self.schema, change_rows, wanted)
 
     def _wants(self, revision: int) -> bool:
         return self._first <= revision and (self._last is None or revision <= self._last)
@@ -186,20 +186,20 @@ class FeedTable(PlannedTable):
 
 def collection_table(name: str, options: Mapping[str, str]) -> Table:
     """The table of `collection:name`. Errors: `BadInput`, among them `BadPath` and `BadFilter`."""
-    path, given = parse_path(name), {option.lower(): value for option, value in options.items()}
+    path, lowercase_options = parse_path(name), {option.lower(): value for option, value in options.items()}
     if not path.is_collection:
         raise BadInput(f"{name!r:.80} is no collection.", hint="The name of a collection ends with ~, such as shop/prices~.")
-    if text := given.get("filter", ""):
+    if text := lowercase_options.get("filter", ""):
         compile_filter(text)  # so that load() tells it, and not the first action
-    return CollectionTable(path.uri, low=given.get("fromid", ""), high=given.get("toid"), filter_by=text)
+    return CollectionTable(path.uri, low=lowercase_options.get("fromid", ""), high=lowercase_options.get("toid"), filter_by=text)
 
 
 def feed_table(name: str, options: Mapping[str, str]) -> Table:
     """The table of `feed:name`. Errors: `BadInput`, among them `BadPath` and `BadBounds`."""
-    given = {option.lower(): value for option, value in options.items()}
-    first, last = _revision(given.get("fromrevision", "1"), "fromRevision"), None
-    if "torevision" in given:
-        last = _revision(given["torevision"], "toRevision")
+    lowercase_options = {option.lower(): value for option, value in options.items()}
+    first, last = _revision(lowercase_options.get("fromrevision", "1"), "fromRevision"), None
+    if "torevision" in lowercase_options:
+        last = _revision(lowercase_options["torevision"], "toRevision")
         if last < first:
             raise BadBounds(f"fromRevision {first} lies behind toRevision {last}.", hint="Exchange them.")
     return FeedTable(parse_path(name), first=first, last=last)

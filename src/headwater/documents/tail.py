@@ -66,7 +66,7 @@ class LogTail:
                 self._begin = self._end = since
             if self._end < since:
                 return
-            self._records += [one for one in appended if one.offset >= self._end]
+            self._records += [record for record in appended if record.offset >= self._end]
             self._end = max(self._end, appended[-1].offset + 1)
             self._size += size
             self._epochs.epoch = max(self._epochs.epoch, epoch)
@@ -76,9 +76,9 @@ class LogTail:
         """The store has applied everything below an offset."""
         with self._guard:
             if len(self._records) > _KEPT or self._size > _KEPT_BYTES:
-                before, gone = len(self._records), bisect_left(self._records, applied, key=_offset)
-                del self._records[:gone]
-                self._size -= self._size * gone // max(1, before)
+                before, count = len(self._records), bisect_left(self._records, applied, key=_offset)
+                del self._records[:count]
+                self._size -= self._size * count // max(1, before)
                 self._begin = max(self._begin, min(applied, self._end))
 
     @property

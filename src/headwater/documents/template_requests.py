@@ -23,9 +23,9 @@ class TemplateNew(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     def template(self, id: str) -> IndexTemplate:
         """The template that is asked for, under an id. Errors: `BadPath`, `BadFilter`, `BadInput`."""
         new = HyperStorageIndexNew(sort_by=self.sort_by, filter_by=self.filter_by, materialize=self.materialize)
-        made = new.definition(id)
+        index = new.definition(id)
         template = IndexTemplate(
-            id=id, template_uri=self.template_uri, sort_by=made.sort_by, filter_by=made.filter_by, materialize=made.materialize
+            id=id, template_uri=self.template_uri, sort_by=index.sort_by, filter_by=index.filter_by, materialize=index.materialize
         )
         template.check()
         return template

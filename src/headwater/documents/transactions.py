@@ -71,8 +71,8 @@ def transactions_of(documents: OpenDocuments, uri: str, *, limit: int = 100) -> 
     offsets = sorted({place.offset for place in places if place.offset >= start}, reverse=True)
     records = documents.log.read_at(documents.topic_name, number, offsets)
     applied = documents.applied(number)
-    found = (read_appended(record, documents.topic_name, number) for record in records if record is not None)
-    return _newest_first(number, found, applied)[:limit]
+    appended_records = (read_appended(record, documents.topic_name, number) for record in records if record is not None)
+    return _newest_first(number, appended_records, applied)[:limit]
 
 
 def pending_transactions(documents: OpenDocuments, *, limit: int = 100) -> list[TransactionStatus]:
@@ -94,9 +94,9 @@ def latest_transactions(documents: OpenDocuments, *, limit: int = 100) -> list[T
         bounds = documents.log.bounds(documents.topic_name, number)
         log, topic, start = documents.log, documents.topic_name, max(bounds.start, bounds.end - limit)
         slices = replay(log, topic, number, start, bounds.end, epoch=epoch_before(log, topic, number, start))
-        found = [appended for records, _ in slices for appended in records]
-        latest += _newest_first(number, reversed(found), documents.applied(number))
-    return sorted(latest, key=lambda one: one.time, reverse=True)[:limit]
+        appended_records = [appended for records, _ in slices for appended in records]
+        latest += _newest_first(number, reversed(appended_records), documents.applied(number))
+    return sorted(latest, key=lambda transaction: transaction.time, reverse=True)[:limit]
 
 
 def _newest_first(number: int, records: Iterable[AppendedRecord], applied: int) -> list[TransactionStatus]:

@@ -54,14 +54,14 @@ def verify_documents(
     Errors: as `verify_partition`.
     """
     ends = [log.bounds(topic.name, number).end for number in range(topic.partitions)]
-    found: list[DocumentVerification] = []
+    verifications: list[DocumentVerification] = []
     for number in range(topic.partitions):
         report(sum(ends[:number]), sum(ends))
         store = stores.partition(number, topic.generation)
         with bases(number) as base:
-            found.append(verify_partition(log, store, topic, number, base=base, stopped=stopped))
+            verifications.append(verify_partition(log, store, topic, number, base=base, stopped=stopped))
     report(sum(ends), sum(ends))
-    return found
+    return verifications
 
 
 def verify_partition(
@@ -81,8 +81,8 @@ def verify_partition(
     holds; `Cancelled`; those of the log and the store.
     """
     if folder is None:
-        with tempfile.TemporaryDirectory(prefix="headwater-documents-") as made:
-            return verify_partition(log, store, topic, partition, base=base, stopped=stopped, folder=Path(made))
+        with tempfile.TemporaryDirectory(prefix="headwater-documents-") as directory:
+            return verify_partition(log, store, topic, partition, base=base, stopped=stopped, folder=Path(directory))
     with SqliteDocumentStores(folder) as scratch:
         expected = scratch.partition(partition, topic.generation)
         with store.view() as view:
@@ -109,18 +109,18 @@ def verify_partition(
                 # Its owner has gone on: only little is left to be folded while the view is held.
                 applied = view.applied()
                 _fold(log, expected, topic, partition, applied, stopped)
-                found = compare(outside.enter_context(expected.view()), view, lacks_copies=store.lacks_copies)
+                comparison = compare(outside.enter_context(expected.view()), view, lacks_copies=store.lacks_copies)
             # A view of Cassandra is not of one moment: what was written meanwhile is no difference.
-            if not found.difference or log.bounds(topic.name, partition).end <= applied:
+            if not comparison.difference or log.bounds(topic.name, partition).end <= applied:
                 break
         expected.checkpoint()
     return DocumentVerification(
         partition=partition,
         applied=applied,
-        documents=found.documents,
-        rows=found.rows,
-        index_rows=found.index_rows,
-        difference=found.difference,
+        documents=comparison.documents,
+        rows=comparison.rows,
+        index_rows=comparison.index_rows,
+        difference=comparison.difference,
     )
 
 

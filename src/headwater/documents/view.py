@@ -59,14 +59,14 @@ class ViewDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def id_of(self, path: str) -> str | None:
         """The id in the view of a document or item; None: it is not mirrored."""
-        found = _pattern(self.template_uri).fullmatch(path)
-        return None if found is None or parse_path(path).is_collection else found[1]
+        match = _pattern(self.template_uri).fullmatch(path)
+        return None if match is None or parse_path(path).is_collection else match[1]
 
     def id_below(self, collection: str) -> str | None:
         """The id of the one item in the view that lies in a collection, where the template names many collections; None: none does."""
         uri = self.template_uri.rpartition("/")[0]
-        found = _pattern(uri).fullmatch(collection) if WILDCARD in uri else None
-        return None if found is None else found[1]
+        match = _pattern(uri).fullmatch(collection) if WILDCARD in uri else None
+        return None if match is None else match[1]
 
 
 def _pattern(template: str) -> re.Pattern[str]:
@@ -89,13 +89,13 @@ def view_settings(settings: bytes) -> ViewSettings:
 def new_view(uri: str, definition: ViewDefinition) -> SettingsCall:
     """Make a collection a view. Nothing changes where it is this view already. Errors of the call: `AlreadyExists`."""
 
-    def decide(there: bytes) -> bytes | None:
-        before = view_settings(there).view
+    def decide(settings: bytes) -> bytes | None:
+        before = view_settings(settings).view
         if before == definition:
             return None
         if before is not None:
             raise AlreadyExists(f"{uri} is a view of {before.template_uri}.", hint="Delete it first, so that what it shows goes with it.")
-        return _changed(there, {"view": definition})
+        return _changed(settings, {"view": definition})
 
     return SettingsCall(uri, decide)
 
@@ -103,9 +103,9 @@ def new_view(uri: str, definition: ViewDefinition) -> SettingsCall:
 def moved_view(uri: str, position: str) -> SettingsCall:
     """Note where the mirror of a view goes on; with an empty position it fills the view again."""
 
-    def decide(there: bytes) -> bytes | None:
-        now = view_settings(there)
-        return None if now.view is None or now.position == position else _changed(there, {"position": position})
+    def decide(settings: bytes) -> bytes | None:
+        now = view_settings(settings)
+        return None if now.view is None or now.position == position else _changed(settings, {"position": position})
 
     return SettingsCall(uri, decide)
 
@@ -113,27 +113,27 @@ def moved_view(uri: str, position: str) -> SettingsCall:
 def no_view(uri: str) -> SettingsCall:
     """Make a view an ordinary collection."""
 
-    def decide(there: bytes) -> bytes | None:
-        return None if view_settings(there).view is None else _changed(there, {"view": None, "position": ""})
+    def decide(settings: bytes) -> bytes | None:
+        return None if view_settings(settings).view is None else _changed(settings, {"view": None, "position": ""})
 
     return SettingsCall(uri, decide)
 
 
-def _changed(there: bytes, changes: dict[str, Any]) -> bytes:
-    before: dict[str, Any] = state_value(there) if there else {}
+def _changed(settings: bytes, changes: dict[str, Any]) -> bytes:
+    before: dict[str, Any] = state_value(settings) if settings else {}
     return json.encode({name: value for name, value in {**before, **changes}.items() if value})
 
 
-def later_position(one: str, two: str) -> str:
+def later_position(left: str, right: str) -> str:
     """The later of two positions of one mirror. Either may be empty or `FILLING`, which is no position."""
-    known = [position for position in (one, two) if position not in ("", FILLING)]
-    if len(known) < 2:
-        return known[0] if known else ""
-    if ":" not in one or ":" not in two:
-        return str(max(map(int, known)))
-    first, second = map(FeedPosition.read, known)
+    positions = [position for position in (left, right) if position not in ("", FILLING)]
+    if len(positions) < 2:
+        return positions[0] if positions else ""
+    if ":" not in left or ":" not in right:
+        return str(max(map(int, positions)))
+    first, second = map(FeedPosition.read, positions)
     if first.mark != second.mark or len(first.places) != len(second.places):
-        return one
+        return left
     return str(FeedPosition(first.mark, tuple(FeedPlace(*max(pair)) for pair in zip(first.places, second.places, strict=True))))
 
 

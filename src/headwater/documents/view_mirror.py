@@ -66,10 +66,10 @@ class ViewMirror:
 
     async def run(self) -> None:
         """Fill the view where it is not, then follow, until the view is deleted. Errors: those of the log and the store; `NotOwner`."""
-        found = await asyncio.to_thread(self._resumed)
-        if found is None:
+        resume_point = await asyncio.to_thread(self._resumed)
+        if resume_point is None:
             return
-        self._definition, self._position = found
+        self._definition, self._position = resume_point
         self._accepts = compile_filter(self._definition.filter).accepts if self._definition.filter else None
         if not self._position:
             await self._begin_filling()
@@ -112,10 +112,10 @@ class ViewMirror:
 
     async def _end_filling(self, position: str) -> None:
         """Remove what the source does not have, and note the position from which the mirror follows."""
-        seen, self._seen, item = self._seen, None, ""
-        while seen is not None and (rows := await asyncio.to_thread(self._rows, item)):
+        seen_items, self._seen, item = self._seen, None, ""
+        while seen_items is not None and (rows := await asyncio.to_thread(self._rows, item)):
             item = rows[-1]
-            await self._write([_PlacedDraft(self._draft(id, None), "") for id in rows if id not in seen], FILLING)
+            await self._write([_PlacedDraft(self._draft(id, None), "") for id in rows if id not in seen_items], FILLING)
         await self._partition.call(moved_view(self.uri, position))
         self._position = position
 
@@ -164,18 +164,18 @@ class ViewMirror:
 
     def _drafts(self, wanted: Sequence[_Wanted]) -> list[_PlacedDraft]:
         """The writes that make items of the view what they are to be, one after the other. Blocking: the filter is asked here."""
-        ids = list(dict.fromkeys(one.item for one in wanted))
+        ids = list(dict.fromkeys(wanted_item.item for wanted_item in wanted))
         with self._documents.view(self.uri) as view:
             rows = view.rows_of(self.uri, ids)
-        there = {id: None if row is None else row.body for id, row in zip(ids, rows, strict=True)}
+        bodies = {id: None if row is None else row.body for id, row in zip(ids, rows, strict=True)}
         drafts: list[_PlacedDraft] = []
         for id, state, position, given in wanted:
             body = self._body(id, state)
             if given and self._seen is not None:
                 (self._seen.discard if body is None else self._seen.add)(id)
-            if there[id] != body:
+            if bodies[id] != body:
                 drafts.append(_PlacedDraft(self._draft(id, body), position))
-                there[id] = body
+                bodies[id] = body
         return drafts
 
     def _draft(self, id: str, body: bytes | None) -> Draft:

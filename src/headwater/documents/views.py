@@ -73,32 +73,32 @@ class MirroredViews:
     async def definition(self, uri: str) -> tuple[ViewDefinition, int]:
         """A view and its revision. Errors: `DocumentNotFound`."""
         head, _ = await self._documents.read(ResourcePath(uri))
-        found = view_settings(head.settings).view if head is not None else None
-        if head is None or found is None:
-            near = meant(uri, [known for known, _, _ in await self.all()])
+        definition = view_settings(head.settings).view if head is not None else None
+        if head is None or definition is None:
+            near = meant(uri, [view_uri for view_uri, _, _ in await self.all()])
             did = f"Did you mean {near}? " if near else ""
             raise DocumentNotFound(f"There is no view {uri}.", hint=f"{did}List them with `headwater doc view list`.")
-        return found, head.revision
+        return definition, head.revision
 
     async def all(self) -> list[tuple[str, ViewDefinition, int]]:
         """Every view with its revision, by uri."""
-        found: list[tuple[str, ViewDefinition, int]] = []
+        views: list[tuple[str, ViewDefinition, int]] = []
         for number in range(self._documents.partitions):
             for head in await asyncio.to_thread(self._views, number):
                 definition = view_settings(head.settings).view
                 if definition is not None:
-                    found.append((head.uri, definition, head.revision))
-        return sorted(found, key=lambda view: view[0])
+                    views.append((head.uri, definition, head.revision))
+        return sorted(views, key=lambda view: view[0])
 
     def _views(self, number: int) -> list[DocumentHead]:
-        found: list[DocumentHead] = []
+        view_heads: list[DocumentHead] = []
         uri = ""
         while True:
             with self._documents.partition_view(number) as view:
                 heads = view.heads(after=uri, limit=_PAGE)
-            found += [head for head in heads if head.settings and is_view(head.settings)]
+            view_heads += [head for head in heads if head.settings and is_view(head.settings)]
             if len(heads) < _PAGE:
-                return found
+                return view_heads
             uri = heads[-1].uri
 
     # -- mirrors ----------------------------------------------------------------------------------------------

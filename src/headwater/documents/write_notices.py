@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def tell_of_beginning(documents: OpenDocuments, *written: WrittenDocument) -> None:
     """Tell of a collection that has begun with one of the writes to it; of others nothing."""
-    first = next((one for one in written if one.begins), None)
+    first = next((document for document in written if document.begins), None)
     if first is not None:
         for begins in documents.beginning:
             begins(first.path.uri)

@@ -53,15 +53,15 @@ class Aggregate(msgspec.Struct, dict=True):
 
     def record(self, *events: msgspec.Struct) -> None:
         """Apply events to the state, and keep them for `Repository.save`. Errors: `BadInput` for a type that no method applies."""
-        known = handlers(type(self))
+        handlers_by_type = handlers(type(self))
         for event in events:
-            found = known.get(event_type(type(event))) if isinstance(event, msgspec.Struct) else None
-            if found is None or not isinstance(event, found.event):
+            handler = handlers_by_type.get(event_type(type(event))) if isinstance(event, msgspec.Struct) else None
+            if handler is None or not isinstance(event, handler.event):
                 raise BadInput(
                     f"{type(self).__name__} applies no event of the type {type(event).__name__}.",
                     hint=f"Give it a method with @applies({type(event).__name__}).",
                 )
-            found.apply(self, event)
+            handler.apply(self, event)
             self.__dict__.setdefault("pending", []).append(event)
 
 
@@ -75,16 +75,16 @@ class Handler(NamedTuple):
 @functools.cache
 def handlers(kind: type[Aggregate]) -> Mapping[str, Handler]:
     """The methods of an aggregate that apply events, by type. Errors: `BadInput` for two of one type."""
-    found: dict[str, Handler] = {}
+    methods: dict[str, Handler] = {}
     for name in dir(kind):
         method = inspect.getattr_static(kind, name)
         event = getattr(method, "__applies__", None)
         if event is not None:
-            said = event_type(event)
-            if said in found:
-                raise BadInput(f"{kind.__name__} applies events of the type {said} twice.", hint="Leave one of the methods.")
-            found[said] = Handler(event, method)
-    return found
+            type_name = event_type(event)
+            if type_name in methods:
+                raise BadInput(f"{kind.__name__} applies events of the type {type_name} twice.", hint="Leave one of the methods.")
+            methods[type_name] = Handler(event, method)
+    return methods
 
 
 class Snapshotted(msgspec.Struct, frozen=True):
@@ -131,23 +131,23 @@ class AggregateFold(Generic[A]):
     def new(self, id: str) -> A:
         """An aggregate without events."""
         try:
-            made = self.kind()
+            aggregate = self.kind()
         except TypeError as error:
             raise BadInput(f"{self.kind.__name__} cannot be made: {error}.", hint="Give every field a default.") from error
-        made.__dict__["id"] = id
-        return made
+        aggregate.__dict__["id"] = id
+        return aggregate
 
     def apply(self, aggregate: A, record: EventRecord) -> None:
         """Apply an event of the journal. Errors: `UnknownEvent`."""
-        said, version, data = self._upcasters.upcast(aggregate.id, record)
-        found = self._handlers.get(said)
-        if found is None:
+        type_name, version, data = self._upcasters.upcast(aggregate.id, record)
+        handler = self._handlers.get(type_name)
+        if handler is None:
             raise UnknownEvent(
-                f"Event {record.seq_nr} of journal {aggregate.id!r:.60} has the type {said!r:.60}, which {self.kind.__name__} does not "
-                "apply.",
+                f"Event {record.seq_nr} of journal {aggregate.id!r:.60} has the type {type_name!r:.60}, which {self.kind.__name__} does "
+                "not apply.",
                 hint=f"Give {self.kind.__name__} a method with @applies for it, or an upcaster that renames it.",
             )
-        found.apply(aggregate, read_event(found.event, version, data, aggregate.id, record.seq_nr))
+        handler.apply(aggregate, read_event(handler.event, version, data, aggregate.id, record.seq_nr))
         aggregate.__dict__["seq_nr"] = record.seq_nr
 
     def loading(self, id: str) -> Generator[Question, Any, A]:
@@ -200,10 +200,10 @@ class AggregateFold(Generic[A]):
 
     def _read(self, id: str, payload: Any) -> A | None:
         try:
-            found = msgspec.convert(payload, Snapshotted)
-            if (found.aggregate, found.version) != (self.kind.__name__, self.kind.snapshot_version):
+            snapshot = msgspec.convert(payload, Snapshotted)
+            if (snapshot.aggregate, snapshot.version) != (self.kind.__name__, self.kind.snapshot_version):
                 return None
-            aggregate: A = msgspec.convert(found.state, self.kind)
+            aggregate: A = msgspec.convert(snapshot.state, self.kind)
         except msgspec.MsgspecError:
             return None
         aggregate.__dict__["id"] = id

@@ -179,7 +179,7 @@ def draft(
     if len(given) > _MOST_EVENTS:
         raise BadInput(f"{len(given)} events are too many for one Append.", hint=f"Append up to {_MOST_EVENTS} at once.")
     shared = _tags(tags) if tags else ()
-    events = [_event(one, shared) for one in given]
+    events = [_event(event, shared) for event in given]
     about = _NOTHING
     if metadata is not None or header_metadata is not None or expire_after is not None:
         payload = PayloadMetadata(duration_of(expire_after), None if metadata is None else _json(metadata, "metadata"))
@@ -189,30 +189,30 @@ def draft(
     return AppendDraft(id, events, headers=headers, metadata=about)
 
 
-def duration_of(given: str | int | None) -> int | None:
+def duration_of(duration: str | int | None) -> int | None:
     """Milliseconds of a duration such as "30d". Errors: `BadInput`."""
-    if given is None:
+    if duration is None:
         return None
-    if isinstance(given, Duration):
-        return check_expire_after(int(given))
-    if not isinstance(given, str):
-        raise BadInput(f"expire_after={given!r:.40} is no duration.", hint='Write it with its unit, such as expire_after="30d".')
-    return check_expire_after(int(Duration.parse(given)))
+    if isinstance(duration, Duration):
+        return check_expire_after(int(duration))
+    if not isinstance(duration, str):
+        raise BadInput(f"expire_after={duration!r:.40} is no duration.", hint='Write it with its unit, such as expire_after="30d".')
+    return check_expire_after(int(Duration.parse(duration)))
 
 
-def payload_of(given: object) -> Payload:
+def payload_of(value: object) -> Payload:
     """The payload that users give: bytes, text, or a value of JSON. Errors: `BadInput`."""
-    if isinstance(given, str):
+    if isinstance(value, str):
         try:
-            return Payload(PayloadKind.TEXT, given.encode())
+            return Payload(PayloadKind.TEXT, value.encode())
         except UnicodeEncodeError:
             raise BadInput("A payload holds half of a character.", hint="Give whole characters, or bytes.") from None
-    if isinstance(given, bytes | bytearray | memoryview):
-        data = bytes(given)
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
         if data.startswith(MARK):
             raise BadInput("A payload begins with the bytes that mark encrypted ones.", hint="Put a byte of your own before it.")
         return Payload(PayloadKind.BINARY, data)
-    return Payload(PayloadKind.JSON, _json(given, "payload"))
+    return Payload(PayloadKind.JSON, _json(value, "payload"))
 
 
 def _ending(event: Event) -> bytes:
@@ -242,34 +242,34 @@ def _json(value: object, what: str) -> bytes:
     return encoded if len(encoded) < _DEEP and not isinstance(value, msgspec.Raw) else check_json(encoded, what)
 
 
-def _event(given: Any, tags: tuple[str, ...]) -> Event:
-    if not isinstance(given, Event):
-        return Event(given, None, tags)
+def _event(value: Any, tags: tuple[str, ...]) -> Event:
+    if not isinstance(value, Event):
+        return Event(value, None, tags)
     if not tags:
-        return given
-    return Event(given.payload, given.seq_nr, (*given.tags, *(tag for tag in tags if tag not in given.tags)))
+        return value
+    return Event(value.payload, value.seq_nr, (*value.tags, *(tag for tag in tags if tag not in value.tags)))
 
 
-def _tags(given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str) or any(not isinstance(tag, str) for tag in given):
-        raise BadInput(f"{given!r:.60} are no tags.", hint='Give texts, such as tags=("deposit",).')
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(tags, str) or any(not isinstance(tag, str) for tag in tags):
+        raise BadInput(f"{tags!r:.60} are no tags.", hint='Give texts, such as tags=("deposit",).')
     try:
-        for tag in given:
+        for tag in tags:
             tag.encode()
     except UnicodeEncodeError:
         raise BadInput("A tag holds half of a character.", hint="Give whole characters.") from None
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(tags))
 
 
 def _numbers(events: Sequence[Event]) -> list[int] | None:
     """The numbers that the events bring; None where they bring none."""
-    given = [event.seq_nr for event in events]
-    if given.count(None) == len(given):
+    seq_nrs = [event.seq_nr for event in events]
+    if seq_nrs.count(None) == len(seq_nrs):
         return None
-    if None in given:
+    if None in seq_nrs:
         raise BadInput("Some events have a number and others have none.", hint="Give seq_nr to all of them, or to none.")
-    numbers = [check_seq_nr(number) for number in given]
-    if any(one >= other for one, other in itertools.pairwise(numbers)):
+    numbers = [check_seq_nr(number) for number in seq_nrs]
+    if any(number >= next_number for number, next_number in itertools.pairwise(numbers)):
         raise BadInput("The events are not in the order of their numbers.", hint="Sort them by seq_nr; each number once.")
     return numbers
 

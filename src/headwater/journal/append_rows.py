@@ -33,11 +33,11 @@ def append_rows(
     if action.payload_type != "json":
         raise unreadable(f"{action.payload_type[:40]!r} is no type of bodies.")
     form = decode_json_body(body)
-    given = form.metadata
-    if action.metadata is None and (given is None or (given.expire_after is None and given.data is msgspec.UNSET)):
+    form_metadata = form.metadata
+    if action.metadata is None and (form_metadata is None or (form_metadata.expire_after is None and form_metadata.data is msgspec.UNSET)):
         column, expire_after = EMPTY_COLUMN, None
     else:
-        metadata = payload_metadata_of(given)
+        metadata = payload_metadata_of(form_metadata)
         column, expire_after = metadata_column(action.metadata, metadata), metadata.expire_after
     return [
         EventRow(

@@ -112,17 +112,17 @@ class JournalBases:
     def of_snapshots(self, log: Log, topic: JournalTopic, partition: int) -> BaseNote | None:
         """The base that holds what the log of a topic of snapshots has deleted; None: there is none. Errors: `Differs`, `Damaged`."""
         note = self.note(JournalTopic(topic.journals, topic.partitions, generation_of_journals(topic.generation)), partition)
-        held = None if note is None else note.snapshots
-        if held is None or held.generation != topic.generation:
+        snapshots = None if note is None else note.snapshots
+        if snapshots is None or snapshots.generation != topic.generation:
             return None
         bounds = log.bounds(topic.name, partition)
-        if held.pointer >= bounds.end:
+        if snapshots.pointer >= bounds.end:
             raise Differs(
-                f"The base of {topic.name}/{partition} ends at offset {held.pointer}, and the log at {bounds.end}: "
+                f"The base of {topic.name}/{partition} ends at offset {snapshots.pointer}, and the log at {bounds.end}: "
                 "it is older than the base.",
                 hint="Bring the newer log back.",
             )
-        return note if held.pointer + 1 >= bounds.start else None
+        return note if snapshots.pointer + 1 >= bounds.start else None
 
     @contextmanager
     def scratch(self, note: BaseNote | None, *, folder: Path | None = None) -> Iterator[Path]:
@@ -131,9 +131,9 @@ class JournalBases:
         Errors: `Damaged` where the base is not what its note says.
         """
         if folder is None:
-            with tempfile.TemporaryDirectory(prefix="headwater-journal-") as made:
-                with self.scratch(note, folder=Path(made)) as found:
-                    yield found
+            with tempfile.TemporaryDirectory(prefix="headwater-journal-") as directory:
+                with self.scratch(note, folder=Path(directory)) as scratch_folder:
+                    yield scratch_folder
             return
         if note is not None:
             target = folder / note.topic / f"{note.partition}.db"
@@ -193,17 +193,17 @@ class JournalBases:
         snapshots: BaseSnapshots | None = None,
     ) -> BaseNote:
         """Let a scratch folder's file, which is closed and verified, be the base of a partition. The caller is in `writing`."""
-        made, home = scratch / topic.name / f"{partition}.db", self.folder / topic.name
-        with explaining(made):
-            digest, size = _digest(made)
+        path, home = scratch / topic.name / f"{partition}.db", self.folder / topic.name
+        with explaining(path):
+            digest, size = _digest(path)
             name = f"{partition}-{pointer}-{self._ids()}.db"
             # 2. its bytes, then its name
-            fd = self._files.open(made, os.O_RDONLY)
+            fd = self._files.open(path, os.O_RDONLY)
             try:
                 self._files.sync(fd)
             finally:
                 self._files.close(fd)
-            self._files.rename(made, home / name)
+            self._files.rename(path, home / name)
             self._files.sync_dir(home)
             note = BaseNote(
                 topic=topic.name, partition=partition, generation=topic.generation, pointer=pointer, file=name, size=size, sha256=digest,
@@ -214,10 +214,10 @@ class JournalBases:
         self._sweep(home, partition, name)
         return note
 
-    def _sweep(self, home: Path, partition: int, kept: str) -> None:
+    def _sweep(self, home: Path, partition: int, name: str) -> None:
         """4. Remove what no note names: older bases, and what a death has left."""
         for path in home.glob(f"{partition}-*.db"):
-            if path.name != kept:
+            if path.name != name:
                 with suppress(OSError):  # it only takes up space, and the next one tries again
                     self._files.unlink(path)
 

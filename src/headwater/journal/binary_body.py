@@ -95,19 +95,19 @@ def _decoded(body: bytes, at: int) -> tuple[NumberedEvent, int]:
 
 
 def _payload_of(kind: int, data: bytes, seq_nr: int) -> Payload:
-    known = _KINDS.get(kind)
-    if known is None:
+    payload_kind = _KINDS.get(kind)
+    if payload_kind is None:
         raise unreadable(f"Event {seq_nr} has a payload of the unknown kind {kind}.")
-    if known is PayloadKind.JSON:
+    if payload_kind is PayloadKind.JSON:
         problem = json_problem(data)
         if problem:
             raise unreadable(f"Event {seq_nr} has a payload that is no JSON: {problem}.")
-    elif known is PayloadKind.TEXT and not data.isascii():
+    elif payload_kind is PayloadKind.TEXT and not data.isascii():
         try:
             data.decode()
         except UnicodeDecodeError as error:
             raise unreadable(f"Event {seq_nr} has a payload of the type text that is no UTF-8: {error}.") from error
-    return Payload(known, data)
+    return Payload(payload_kind, data)
 
 
 def _tags(body: bytes, at: int, end: int, seq_nr: int) -> tuple[str, ...]:

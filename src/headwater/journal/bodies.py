@@ -98,7 +98,7 @@ def body_of(
 ) -> AppendBody:
     """The body of an Append, for a client that has checked it with `draft`."""
     return AppendBody(
-        events=[_sent(one) for one in given],
+        events=[_sent(event) for event in given],
         tags=list(tags),
         headers=dict(headers or {}),
         metadata=_raw(metadata),
@@ -110,12 +110,12 @@ def body_of(
 
 def send_append(body: AppendBody) -> bytes:
     """The JSON of a body, without what is left out."""
-    given = {name: value for name in AppendBody.__struct_fields__ if (value := getattr(body, name)) not in (None, [], {}, msgspec.UNSET)}
-    given["events"] = [
+    fields = {name: value for name in AppendBody.__struct_fields__ if (value := getattr(body, name)) not in (None, [], {}, msgspec.UNSET)}
+    fields["events"] = [
         {name: value for name in EventBody.__struct_fields__ if (value := getattr(event, name)) is not None and value != []}
         for event in body.events
     ]
-    return json.encode(given)
+    return json.encode(fields)
 
 
 def draft_of(id: str, body: AppendBody, by: tuple[str | None, str | None] = (None, None)) -> PlainDraft | AppendDraft:
@@ -142,8 +142,8 @@ def payload_in(raw: msgspec.Raw) -> Any:
     return msgspec.Raw(text)
 
 
-def _sent(given: Any) -> EventBody:
-    event = given if isinstance(given, Event) else Event(given)
+def _sent(value: Any) -> EventBody:
+    event = value if isinstance(value, Event) else Event(value)
     return EventBody(payload=raw_payload(event.payload), seq_nr=event.seq_nr, tags=list(event.tags))
 
 

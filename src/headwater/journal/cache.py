@@ -210,11 +210,11 @@ class HeadCache:
             actions = TailActions() if entry is None else entry.actions.between(start, until)
             return CachedTail(max(since, start), max(until, start), actions, self._epochs.epoch)
 
-    def fill(self, key: bytes, start: int, known: CachedTail, scanned: TailActions) -> None:
+    def fill(self, key: bytes, start: int, tail: CachedTail, scanned: TailActions) -> None:
         """Keep the actions of a journal in [start, known.since), which a scan has found, so that the next lookup needs no scan."""
         with self._mutex:
             entry = self._entries.get(key)
-            if known.since != (self._since if entry is None else entry.since):
+            if tail.since != (self._since if entry is None else entry.since):
                 return  # forgotten or dropped meanwhile
             if entry is not None:
                 scanned.extend(entry.actions)
@@ -246,5 +246,5 @@ class HeadCache:
             at = bisect_left(offsets, start)
             if len(offsets) - at > _FEW:
                 return None
-            found = [records.get(offset) for offset in offsets[at:]]  # what is no Append is not kept
-        return None if None in found else found  # type: ignore[return-value]
+            actions = [records.get(offset) for offset in offsets[at:]]  # what is no Append is not kept
+        return None if None in actions else actions  # type: ignore[return-value]

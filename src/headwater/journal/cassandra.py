@@ -47,23 +47,23 @@ class CassandraJournalStore(JournalStore):
         if partition < 0:
             raise BadInput(f"{topic} has no partition {partition}.", hint="Partitions are numbered from 0.")
         self.keyspace.check_open()
-        found = CassandraPartitionStore(topic, partition, generation, self._tables, clock=self._clock, segment_size=self._segment_size)
+        store = CassandraPartitionStore(topic, partition, generation, self._tables, clock=self._clock, segment_size=self._segment_size)
         if not create:
-            position = found.position()
+            position = store.position()
             if not position.there and position.note is None:
                 return None
-        return found
+        return store
 
     def snapshots(self, topic: str, partition: int, generation: str, *, create: bool = True) -> CassandraRingStore | None:
         """As `JournalStore.snapshots`. Errors: as `partition`."""
         check_topic_name(topic)
         self.keyspace.check_open()
-        found = CassandraRingStore(topic, partition, generation, self._tables, clock=self._clock)
+        store = CassandraRingStore(topic, partition, generation, self._tables, clock=self._clock)
         if not create:
-            position = found.position()
+            position = store.position()
             if not position.there and position.note is None:
                 return None
-        return found
+        return store
 
     def setting(self, key: str) -> str | None:
         rows = self._tables.rows("setting", _key(key))

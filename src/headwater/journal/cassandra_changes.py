@@ -45,8 +45,8 @@ class CassandraChanges:
         raws = {journal.id: stored[journal.id] for journal in journals if journal.id in stored}
         heads = {id: head for id, raw in raws.items() if (head := raw.at(pointer, self._partition)) is not None}
         change = msgspec.structs.replace(change, journals=tuple(journals))
-        found = journal_updates(change, heads, segment_size=self._segment_size, tally=tally)
-        updates = [update for update in found if update.changed]
+        all_updates = journal_updates(change, heads, segment_size=self._segment_size, tally=tally)
+        updates = [update for update in all_updates if update.changed]
         folds = {journal.id: journal.fold for journal in journals}
         jumps = {update.id: _jumps(update, update.head, stored.get(update.id)) for update in updates if update.head is not None}
         write = tables.requests.write

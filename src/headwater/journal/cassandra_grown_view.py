@@ -34,5 +34,5 @@ class CassandraGrownView(CassandraPartitionView):
         return HeadFold() if self._none else self._folds.at(id, self.pointer.offset)
 
     def all_moved(self) -> list[tuple[str, HeadFold]]:
-        found = [(id, self.moved(id)) for id in sorted(self._folds.ids(), key=str.encode)]
-        return [(id, fold) for id, fold in found if fold.offset >= 0]
+        folds = [(id, self.moved(id)) for id in sorted(self._folds.ids(), key=str.encode)]
+        return [(id, fold) for id, fold in folds if fold.offset >= 0]

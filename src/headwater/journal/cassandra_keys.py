@@ -43,9 +43,9 @@ class CassandraKeyStore(KeyStore):
         return str(rows[0][0]) if rows else ""
 
     def keys(self, topic: str, ids: Sequence[str]) -> Mapping[str, list[StoredKey]]:
-        asked = [self._requests.bound(_STATEMENTS["keys"], (topic, id)) for id in ids]
-        found = zip(ids, self._requests.all(asked), strict=True)
-        return {id: sorted(map(self._key, rows), key=lambda key: (key.created, key.key_id)) for id, rows in found if rows}
+        requests = [self._requests.bound(_STATEMENTS["keys"], (topic, id)) for id in ids]
+        answers = zip(ids, self._requests.all(requests), strict=True)
+        return {id: sorted(map(self._key, rows), key=lambda key: (key.created, key.key_id)) for id, rows in answers if rows}
 
     def add(self, topic: str, keys: Sequence[StoredKey]) -> None:
         erasing = {key.id for key in keys if key.state == "retired"}
@@ -69,7 +69,7 @@ class CassandraKeyStore(KeyStore):
 
     def retired(self, topic: str) -> list[StoredKey]:
         ids = [str(row[0]) for row in self._run("erasing", topic)]
-        return [key for found in self.keys(topic, ids).values() for key in found if key.state == "retired"]
+        return [key for keys in self.keys(topic, ids).values() for key in keys if key.state == "retired"]
 
     def pages(self, topic: str, size: int = 500) -> Iterator[list[StoredKey]]:
         for rows in self._requests.pages(_STATEMENTS["page"], (topic,), size=size):
@@ -77,8 +77,8 @@ class CassandraKeyStore(KeyStore):
 
     def rewrap(self, topic: str, key: StoredKey, master: str, wrapped: bytes) -> bool:
         self._run("rewrap", master, wrapped, topic, key.id, key.key_id, key.master, key.wrapped)
-        found = {one.key_id: one for one in self.keys(topic, [key.id]).get(key.id, [])}.get(key.key_id)
-        return found is not None and found.wrapped == wrapped  # a request that was made twice says that it did nothing
+        stored = {stored_key.key_id: stored_key for stored_key in self.keys(topic, [key.id]).get(key.id, [])}.get(key.key_id)
+        return stored is not None and stored.wrapped == wrapped  # a request that was made twice says that it did nothing
 
     def note(self, topic: str) -> KeyNote | None:
         rows = self._run("note", topic)

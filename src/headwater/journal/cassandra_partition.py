@@ -130,13 +130,13 @@ class CassandraPartitionStore(PartitionStore):
         rows, now = self._tables.rows("setting", key), self._clock.now_ms()
         base, offset = position.note.base, position.pointer.offset
         try:
-            known = msgspec.json.decode(rows[0][0], type=DurablePointer) if rows else DurablePointer(base, offset, now)
+            durable_pointer = msgspec.json.decode(rows[0][0], type=DurablePointer) if rows else DurablePointer(base, offset, now)
         except msgspec.MsgspecError:  # whatever it is, it proves nothing
-            known = DurablePointer(base, offset, now)
-        asked = known.asked(base, offset, now)
-        if asked is not known or not rows:
-            self._tables.rows("set_setting", key, msgspec.json.encode(asked).decode(), now, _ORIGIN)
-        return msgspec.structs.replace(position.pointer, offset=min(asked.durable, offset))
+            durable_pointer = DurablePointer(base, offset, now)
+        next_pointer = durable_pointer.asked(base, offset, now)
+        if next_pointer is not durable_pointer or not rows:
+            self._tables.rows("set_setting", key, msgspec.json.encode(next_pointer).decode(), now, _ORIGIN)
+        return msgspec.structs.replace(position.pointer, offset=min(next_pointer.durable, offset))
 
     def clear(self, offset: int = -1) -> None:
         """As `CopyStore.clear`. It reads all heads of the topic."""
@@ -234,11 +234,11 @@ class CassandraPartitionStore(PartitionStore):
             if journals:
                 heads = stored if name == self.topic else tables.heads(name, [journal.id for journal in journals])
                 self._changes(name).apply(change, journals, heads, base=base, pointer=at, again=again, tally=tally)
-        here = [journal for journal in change.journals if moved_here(journal.id.encode(), change.counts, self.partition)]
-        if here:
-            MovedFolds(tables, self.topic, self.partition).write(here, base, at)
+        moved_journals = [journal for journal in change.journals if moved_here(journal.id.encode(), change.counts, self.partition)]
+        if moved_journals:
+            MovedFolds(tables, self.topic, self.partition).write(moved_journals, base, at)
         purges = {journal.id: journal.fold.purged for journal in change.journals if journal.fold.purged >= 0}
-        ours = {journal.id for journal in here}
+        ours = {journal.id for journal in moved_journals}
         for name, purged in (
             (self.topic, {id: offset for id, offset in purges.items() if id not in ours}),
             (moved_topic(self.topic, self.partition), {id: offset for id, offset in purges.items() if id in ours}),

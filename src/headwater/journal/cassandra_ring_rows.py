@@ -39,12 +39,13 @@ def stored_ring(rows: Sequence[Row]) -> StoredRing:
     return StoredRing(Ring(slots, applied), written, partition)
 
 
-def slot_values(topic: str, id: str, slot: int, one: Snapshot, time: int) -> Sequence[object]:
+def slot_values(topic: str, id: str, slot: int, snapshot: Snapshot, time: int) -> Sequence[object]:
     """The values of the statement `put_snapshot`. What the slot held before goes, column by column."""
-    assert one.payload is not None
-    kind, text, binary = payload_columns(one.payload, missing=None)
+    assert snapshot.payload is not None
+    kind, text, binary = payload_columns(snapshot.payload, missing=None)
     return (
-        id, topic, slot, one.seq_nr, one.timestamp, one.origin, one.version, one.record_id, one.offset, one.at, kind, text, binary, time,
+        id, topic, slot, snapshot.seq_nr, snapshot.timestamp, snapshot.origin, snapshot.version, snapshot.record_id, snapshot.offset,
+        snapshot.at, kind, text, binary, time,
     )  # fmt: skip
 
 

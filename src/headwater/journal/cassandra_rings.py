@@ -121,8 +121,8 @@ class CassandraRingStore(RingStore):
 
     def _restored(self, name: str, id: str, slots: Mapping[int, Snapshot], applied: int, base: int) -> Iterator[Any]:
         """Slot by slot, as ten payloads may be more than a batch takes; then how far the ring is folded."""
-        for slot, one in slots.items():
-            yield self._tables.bound("put_snapshot", *slot_values(name, id, slot, one, base + one.offset))
+        for slot, snapshot in slots.items():
+            yield self._tables.bound("put_snapshot", *slot_values(name, id, slot, snapshot, base + snapshot.offset))
         yield self._tables.bound("ring_applied", base + applied, applied, self.partition, id, name)
 
     def _apply_rings(self, journals: Sequence[SnapshotsChanged], base: int, counts: Sequence[int]) -> None:
@@ -146,16 +146,16 @@ class CassandraRingStore(RingStore):
             self._journals, self.partition, generation_of_journals(self.generation), self._tables, clock=self._clock, segment_size=1
         )
         before, folds = journals.position(), MovedFolds(self._tables, self._journals, self.partition)
-        found: dict[str, Copied] = {id: EMPTY for id in ids if self._is_moved(id, counts)}
+        copies: dict[str, Copied] = {id: EMPTY for id in ids if self._is_moved(id, counts)}
         if before.clearing or before.pointer.generation not in ("", journals.generation):
-            return -1, found
-        stored = self._tables.heads(self._journals, [id for id in ids if id not in found])
-        found = {id: folds.at(id, before.pointer.offset) for id in found}
-        found |= {id: raw.at(before.pointer.offset, self.partition) for id, raw in stored.items()}
+            return -1, copies
+        stored = self._tables.heads(self._journals, [id for id in ids if id not in copies])
+        copies = {id: folds.at(id, before.pointer.offset) for id in copies}
+        copies |= {id: raw.at(before.pointer.offset, self.partition) for id, raw in stored.items()}
         after = journals.position()
         if after.clearing or _base(after) != _base(before):  # cleared meanwhile: a head that was not found says nothing
             raise changed()
-        return before.pointer.offset, found
+        return before.pointer.offset, copies
 
     def _ring_writes(self, name: str, id: str, ring: Ring, actions: Sequence[SnapshotAction], *, last: int, base: int) -> Iterator[Any]:
         """The batches that bring a ring up to `last`, the offset of the journal's last action."""
@@ -174,9 +174,9 @@ class CassandraRingStore(RingStore):
     def _batch(self, name: str, id: str, before: Ring, after: Ring, base: int) -> Any:
         tables, applied, time = self._tables, after.applied, base + after.applied
         writes = [tables.bound("delete_snapshot", time, id, name, slot) for slot in sorted(before.slots.keys() - after.slots.keys())]
-        for slot, one in sorted(after.slots.items()):
-            if before.slots.get(slot) is not one:
-                writes.append(tables.bound("put_snapshot", *slot_values(name, id, slot, one, base + one.offset)))
+        for slot, snapshot in sorted(after.slots.items()):
+            if before.slots.get(slot) is not snapshot:
+                writes.append(tables.bound("put_snapshot", *slot_values(name, id, slot, snapshot, base + snapshot.offset)))
         writes.append(tables.bound("ring_applied", time, applied, self.partition, id, name))
         return tables.requests.batch(writes)
 
@@ -201,8 +201,8 @@ class CassandraRingView(RingView):
         """The ring of this partition, and the name under which the table holds it. Under the topic's own name it may be another's."""
         if self._grown and (moved := stored_ring(self._tables.rows("ring", id, self._moved))).partition is not None:
             return self._moved, moved.ring
-        found = stored_ring(self._tables.rows("ring", id, self._topic))
-        return self._topic, found.ring if found.partition in (None, self._partition) else EMPTY_RING
+        stored = stored_ring(self._tables.rows("ring", id, self._topic))
+        return self._topic, stored.ring if stored.partition in (None, self._partition) else EMPTY_RING
 
     def payload(self, id: str, slot: int, snapshot: Snapshot) -> Payload:
         rows = self._tables.rows("snapshot_payload", id, self._stored(id)[0], slot)
@@ -212,8 +212,8 @@ class CassandraRingView(RingView):
 
     def ids(self, after: str | None = None, limit: int = 1000) -> list[str]:
         ids = [] if self._clearing else sorted(self.all_ids(), key=str.encode)
-        found = [id for id in ids if (after is None or id.encode() > after.encode()) and self.ring(id).slots]
-        return found[:limit]
+        ring_ids = [id for id in ids if (after is None or id.encode() > after.encode()) and self.ring(id).slots]
+        return ring_ids[:limit]
 
     def all_ids(self) -> list[str]:
         """The ids that have or had a ring, in no order."""

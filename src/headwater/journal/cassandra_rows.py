@@ -245,9 +245,9 @@ def _milliseconds(duration: Any) -> int | None:
     return int((duration.months * 30 + duration.days) * _DAY_MS + duration.nanoseconds // 1_000_000)
 
 
-def _day(found: Any) -> date | None:
+def _day(day: Any) -> date | None:
     """A day; the last one that Python knows for those behind it."""
-    if found is None:
+    if day is None:
         return None
-    ordinal = _EPOCH_DAY + int(found.days_from_epoch)
+    ordinal = _EPOCH_DAY + int(day.days_from_epoch)
     return date.fromordinal(min(max(ordinal, 1), date.max.toordinal()))

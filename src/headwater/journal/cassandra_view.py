@@ -42,16 +42,16 @@ class CassandraTables:
 
     def heads(self, topic: str, ids: Sequence[str]) -> dict[str, StoredHead]:
         """The heads of those ids that have one, as they lie in the table."""
-        found: dict[str, StoredHead] = {}
+        heads: dict[str, StoredHead] = {}
         missing = list(ids)
         for count in (HEAD_SEGMENTS, OLDER_HEAD_SEGMENTS)[: 2 if self.older else 1]:
             segments = [head_segment(id, count) for id in missing]
             answers = self.requests.all(self.bound("head", topic, segment, id) for id, segment in zip(missing, segments, strict=True))
             for id, segment, rows in zip(missing, segments, answers, strict=True):
                 if rows:
-                    found[id] = stored_head(segment, rows[0])
-            missing = [id for id in missing if id not in found]
-        return found
+                    heads[id] = stored_head(segment, rows[0])
+            missing = [id for id in missing if id not in heads]
+        return heads
 
     def topic_ids(self, topic: str) -> Iterator[tuple[int, str, int]]:
         """The segment, id and partition of each row of `metajournal` under a topic's name, in no order."""
@@ -96,12 +96,12 @@ class CassandraPartitionView(PartitionView):
         return [id for _, id in ids[begin : begin + limit]]
 
     def heads(self, after: str | None = None, limit: int = 1000) -> list[tuple[str, Head]]:
-        found: list[tuple[str, Head]] = []
-        while len(found) < limit and (ids := self.ids(after, limit - len(found))):
+        entries: list[tuple[str, Head]] = []
+        while len(entries) < limit and (ids := self.ids(after, limit - len(entries))):
             heads = self.heads_of(ids)
-            found += [(id, heads[id]) for id in ids if id in heads]
+            entries += [(id, heads[id]) for id in ids if id in heads]
             after = ids[-1]
-        return found
+        return entries
 
     def heads_of(self, ids: Sequence[str]) -> dict[str, Head]:
         """The heads of those ids that have one."""
@@ -138,16 +138,16 @@ class CassandraPartitionView(PartitionView):
 
     def _ordered(self, id: str, head: Head, first: int, last: int) -> Iterator[list[EventRow]]:
         """Rows of the head's life, by number and then by offset. The table has those of one number by their time."""
-        kept: list[EventRow] = []
-        for found, whole in self._segments(id, head, first, last):
-            rows = kept + [row for row in found if self._counts(row, head)]
+        carried_rows: list[EventRow] = []
+        for page, complete in self._segments(id, head, first, last):
+            rows = carried_rows + [row for row in page if self._counts(row, head)]
             cut = len(rows)
-            if not whole and rows:  # the next page may hold more of the last number
+            if not complete and rows:  # the next page may hold more of the last number
                 cut = next(at for at in range(len(rows) - 1, -2, -1) if at < 0 or rows[at].seq_nr != rows[-1].seq_nr) + 1
-            kept = rows[cut:]
+            carried_rows = rows[cut:]
             yield sorted(rows[:cut], key=self._place)
-        if kept:
-            yield sorted(kept, key=self._place)
+        if carried_rows:
+            yield sorted(carried_rows, key=self._place)
 
     def _segments(self, id: str, head: Head, first: int, last: int) -> Iterator[tuple[list[EventRow], bool]]:
         """Rows as they lie, and whether their numbers are complete. Gaps end nothing: every segment up to the last number is asked."""

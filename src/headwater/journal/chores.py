@@ -78,8 +78,8 @@ class Chores:
             return  # its owners alone may purge: servers do so, each once a day
         if self._store.setting(key) != done:
             began = self._clock.monotonic()
-            found = expire_journals(self._log, self._store, topic, today=today)
-            self._expired(topic.name, sum(one.purged for one in found), self._clock.monotonic() - began)
+            expired = expire_journals(self._log, self._store, topic, today=today)
+            self._expired(topic.name, sum(journal.purged for journal in expired), self._clock.monotonic() - began)
             self._store.set_setting(key, done)  # a death before this looks once more: what is purged is gone by then
 
     def _run(self, stopping: threading.Event) -> None:

@@ -116,10 +116,10 @@ def library() -> type[AESGCM]:
 
 def cipher_named(name: str) -> Cipher:
     """A cipher by its name. Errors: `BadInput`."""
-    found = _CIPHERS.get(name)
-    if found is None:
+    cipher = _CIPHERS.get(name)
+    if cipher is None:
         raise BadInput(f"There is no cipher {name!r:.40}.", hint=f"Use {', '.join(_CIPHERS)}.")
-    return found
+    return cipher
 
 
 def cipher_with(code: int) -> Cipher | None:

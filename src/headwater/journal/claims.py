@@ -40,9 +40,9 @@ def epoch_before(log: Log, topic: str, partition: int, end: int, known: int = -1
             keys, values, blocks = (batch.column(name) for name in ("key", "value", "headers"))
             for row, offset in enumerate(batch.column("offset").to_pylist()):
                 if (block := blocks[row].as_py()) is not None:
-                    one = Epochs()
-                    one.kind(not keys[row].is_valid and not values[row].is_valid, decode_headers(block), offset)
-                    epoch = max(epoch, one.epoch)
+                    epochs = Epochs()
+                    epochs.kind(not keys[row].is_valid and not values[row].is_valid, decode_headers(block), offset)
+                    epoch = max(epoch, epochs.epoch)
         end, size = begin, size * 2
     return epoch
 

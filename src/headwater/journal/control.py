@@ -76,7 +76,7 @@ class PartitionControl(msgspec.Struct, frozen=True):
         if isinstance(decision, Replay):
             if decision.offset not in self.quarantined:
                 return self
-            return PartitionControl(tuple(one for one in self.quarantined if one != decision.offset), offset)
+            return PartitionControl(tuple(record_offset for record_offset in self.quarantined if record_offset != decision.offset), offset)
         return msgspec.structs.replace(self, remade=offset)
 
 
@@ -87,10 +87,10 @@ _kind = msgspec.json.Decoder(Decision)
 def decision_of(record: Record) -> Decision | None:
     """The decision that a record holds; None for a record of another kind."""
     try:
-        found: Decision = _kind.decode(record.value or b"")
+        decision: Decision = _kind.decode(record.value or b"")
     except msgspec.MsgspecError:
         return None
-    return found
+    return decision
 
 
 class ControlLog:
@@ -116,15 +116,15 @@ class ControlLog:
             return forgotten
         if generation != self._generation:
             self._generation, self._next, self._partitions = generation, 0, {}
-        found, read = False, ControlRead(self._log, self.name, self._next, projections=False)
+        changed, read = False, ControlRead(self._log, self.name, self._next, projections=False)
         for record in read:
             if (decision := decision_of(record)) is not None:
                 place = decision.generation, decision.partition
                 self._partitions[place] = self.partition(*place).then(decision, record.offset or 0)
-                found = True
+                changed = True
             self._next = read.end
         self._next = read.end
-        return found
+        return changed
 
     def partition(self, generation: str, partition: int) -> PartitionControl:
         """What the records read so far decide about a partition of this generation of the topic."""
@@ -188,11 +188,11 @@ class ControlRead:
             rows = pc.indices_nonzero(of_projections if self._projections else pc.invert(of_projections)).to_pylist()
             columns = [batch.column(name) for name in ("key", "value", "timestamp", "offset")]
             if len(rows) > batch.num_rows // 4:  # quicker as a whole than one by one
-                whole = list(zip(*(column.to_pylist() for column in columns), strict=True))
-                found = (whole[row] for row in rows)
+                all_rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+                row_cells = (all_rows[row] for row in rows)
             else:
-                found = (tuple(column[row].as_py() for column in columns) for row in rows)
-            for key, value, timestamp, offset in found:
+                row_cells = (tuple(column[row].as_py() for column in columns) for row in rows)
+            for key, value, timestamp, offset in row_cells:
                 self.end = offset + 1
                 yield Record(key, value, (), timestamp, offset=offset)
             self.end = batch.column("offset")[-1].as_py() + 1

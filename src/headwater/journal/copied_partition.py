@@ -188,18 +188,20 @@ class CopiedPartition:
 def noted_partitions(partitions: Iterable[CopiedPartition]) -> list[PartitionStatus]:
     """Those that do not simply go on."""
     return [
-        PartitionStatus(topic=one.topic, partition=one.partition, pointer=one.pointer, problem=one.problem, note=one.note)
-        for one in partitions
-        if one.problem is not None or one.note
+        PartitionStatus(
+            topic=partition.topic, partition=partition.partition, pointer=partition.pointer, problem=partition.problem, note=partition.note
+        )
+        for partition in partitions
+        if partition.problem is not None or partition.note
     ]
 
 
 def left_out(partitions: Iterable[CopiedPartition]) -> dict[str, int]:
     """How many records of each topic are quarantined."""
-    found = Counter[str]()
-    for one in partitions:
-        found[one.topic] += one.quarantined
-    return {topic: count for topic, count in found.items() if count}
+    counts = Counter[str]()
+    for partition in partitions:
+        counts[partition.topic] += partition.quarantined
+    return {topic: count for topic, count in counts.items() if count}
 
 
 def remade_setting(topic: str, partition: int) -> str:

@@ -20,18 +20,18 @@ class PartitionCounts(msgspec.Struct, frozen=True):
 def partition_counts(store: JournalStore, topic: JournalTopic) -> tuple[int, ...]:
     """The numbers of partitions that a topic has had, older ones first; its present one is the last. Of a topic of snapshots: those of its
     journals' topic that were noted."""
-    seen = noted_counts(store, topic)
+    counts = noted_counts(store, topic)
     if topic.holds == "snapshots":
-        return seen
-    return seen if seen and seen[-1] == topic.partitions else (*seen, topic.partitions)
+        return counts
+    return counts if counts and counts[-1] == topic.partitions else (*counts, topic.partitions)
 
 
 def note_count(store: JournalStore, topic: JournalTopic) -> bool:
     """Keep the present number of partitions; whether it is new."""
-    seen = noted_counts(store, topic)
-    if topic.partitions in seen:
+    counts = noted_counts(store, topic)
+    if topic.partitions in counts:
         return False
-    noted = PartitionCounts(topic.generation, (*seen, topic.partitions))
+    noted = PartitionCounts(topic.generation, (*counts, topic.partitions))
     store.set_setting(_setting(topic.name), msgspec.json.encode(noted).decode())
     return True
 

@@ -64,7 +64,7 @@ def dead_records(log: Log, store: JournalStore, topic: JournalTopic) -> list[Dea
     """
     control = ControlLog(log, topic.journals)
     control.look()
-    found = [
+    records = [
         DeadRecord(
             topic=topic.name,
             partition=decision.partition,
@@ -80,7 +80,7 @@ def dead_records(log: Log, store: JournalStore, topic: JournalTopic) -> list[Dea
         and decision.generation == topic.generation
         and decision.offset in control.partition(topic.generation, decision.partition).quarantined
     ]
-    unique = {(one.partition, one.offset): one for one in found}  # the newest decision about each
+    unique = {(record.partition, record.offset): record for record in records}  # the newest decision about each
     for number in range(topic.partitions):
         stop = _stop(log, store, topic, number, control.partition(topic.generation, number).quarantined)
         if stop is not None:
@@ -178,13 +178,13 @@ def _record(log: Log, topic: JournalTopic, partition: int, offset: int) -> Recor
     if not 0 <= partition < topic.partitions:
         raise UnknownPartition(f"{topic.name} has no partition {partition}.", hint=f"It has the partitions 0 to {topic.partitions - 1}.")
     bounds = log.bounds(topic.name, partition)
-    found = log.read_at(topic.name, partition, [offset])[0] if bounds.start <= offset < bounds.end else None
-    if found is None:
+    record = log.read_at(topic.name, partition, [offset])[0] if bounds.start <= offset < bounds.end else None
+    if record is None:
         raise NotFound(
             f"{topic.name}/{partition} has no record at offset {offset}.",
             hint=f"It holds the offsets {bounds.start} to {bounds.end - 1}: see `headwater journal dead {topic.name} list`.",
         )
-    return found
+    return record
 
 
 def _unreadable(topic: JournalTopic, partition: int, record: Record) -> UnreadableRecord | None:

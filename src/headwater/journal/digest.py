@@ -40,8 +40,8 @@ def ring_digest(view: RingView) -> str:
     after: str | None = None
     while ids := view.ids(after):
         for id in ids:
-            for slot, one in sorted(view.ring(id).slots.items()):
-                hashed.update(_encode((id, slot, *snapshot_content(one, view.payload(id, slot, one)))))
+            for slot, snapshot in sorted(view.ring(id).slots.items()):
+                hashed.update(_encode((id, slot, *snapshot_content(snapshot, view.payload(id, slot, snapshot)))))
         after = ids[-1]
     return hashed.hexdigest()
 

@@ -42,16 +42,16 @@ def generation_of_journals(generation: str) -> str:
 def snapshots_of(log: Log, topic: JournalTopic) -> JournalTopic | None:
     """The topic of a topic's snapshots; None where none was saved yet. Errors: those of `Log.topic`."""
     try:
-        found = log.topic(snapshot_topic(topic.name))
+        snapshots = log.topic(snapshot_topic(topic.name))
     except UnknownTopic:
         return None
-    return JournalTopic(found.name, found.partitions, snapshot_generation(found.generation, topic.generation), "snapshots")
+    return JournalTopic(snapshots.name, snapshots.partitions, snapshot_generation(snapshots.generation, topic.generation), "snapshots")
 
 
 def with_snapshots(log: Log, topic: JournalTopic) -> list[JournalTopic]:
     """A topic of journals, and that of its snapshots where there is one. Errors: those of `Log.topic`."""
-    found = snapshots_of(log, topic)
-    return [topic] if found is None else [topic, found]
+    snapshots = snapshots_of(log, topic)
+    return [topic] if snapshots is None else [topic, snapshots]
 
 
 class TopicChanges(msgspec.Struct, frozen=True):
@@ -81,10 +81,10 @@ class Discovery:
     def look(self) -> TopicChanges:
         """Read the list of topics. Errors: those of the log; then `topics` is as it was."""
         everything = self._log.topic_names()
-        known = frozenset(everything)
+        existing = frozenset(everything)
         names = [name for name in everything if is_journal_topic(name, self._prefixes)]
         damaged: dict[str, str] = {}
-        found: dict[str, JournalTopic] = {}
+        topics: dict[str, JournalTopic] = {}
         for name in names:
             try:
                 topic = self._log.topic(name)
@@ -93,14 +93,14 @@ class Discovery:
             except Damaged as error:
                 damaged[name] = str(error)
                 continue
-            found[name] = JournalTopic(name, topic.partitions, topic.generation)
-            if snapshot_topic(name) in known and (snapshots := self._snapshots(found[name], damaged)) is not None:
-                found[snapshots.name] = snapshots
-        before, self.topics, self.damaged, self.names = self.topics, found, damaged, known
-        both = [(before[name], topic) for name, topic in found.items() if name in before]
+            topics[name] = JournalTopic(name, topic.partitions, topic.generation)
+            if snapshot_topic(name) in existing and (snapshots := self._snapshots(topics[name], damaged)) is not None:
+                topics[snapshots.name] = snapshots
+        before, self.topics, self.damaged, self.names = self.topics, topics, damaged, existing
+        both = [(before[name], topic) for name, topic in topics.items() if name in before]
         return TopicChanges(
-            added=tuple(topic for name, topic in found.items() if name not in before),
-            removed=tuple(name for name in before if name not in found and name not in damaged),
+            added=tuple(topic for name, topic in topics.items() if name not in before),
+            removed=tuple(name for name in before if name not in topics and name not in damaged),
             created_again=tuple(topic for old, topic in both if old.generation != topic.generation),
             grown=tuple(topic for old, topic in both if old.generation == topic.generation and old.partitions < topic.partitions),
         )

@@ -32,15 +32,15 @@ class EntityKeys:
     def create(self, topic: str, ids: Iterable[str], cipher: str = USUAL) -> dict[str, EntityCipher]:
         """New keys, durable when this returns, for entities that have no active one."""
         kind = cipher_named(cipher)
-        made: list[StoredKey] = []
+        keys: list[StoredKey] = []
         keyed: dict[str, EntityCipher] = {}
         for id in ids:
             key_id, key = self._random(KEY_ID), self._random(kind.key_size)
             wrapped = self.masters.wrap(key, topic=topic, id=id, key_id=key_id)
-            made.append(StoredKey(id, key_id, kind.code, "active", self.masters.newest, wrapped, self._clock.now_ms()))
+            keys.append(StoredKey(id, key_id, kind.code, "active", self.masters.newest, wrapped, self._clock.now_ms()))
             keyed[id] = EntityCipher(kind, key_id, key, topic=topic, id=id)
-        if made:
-            self.store.add(topic, made)
+        if keys:
+            self.store.add(topic, keys)
         return keyed
 
     def placeholder(self, id: str, *, who: str, why: str) -> StoredKey:
@@ -64,22 +64,22 @@ class EntityKeys:
         if place in self._gone:
             raise erased(id)
         with self._guard:
-            kept = self._kept.get(place)
-        if kept is not None and now - kept[0] < KEPT:
-            return kept[1]
-        found = next((key for key in self.store.keys(topic, [id]).get(id, []) if key.key_id == key_id), None)
-        if found is None:
+            cached = self._kept.get(place)
+        if cached is not None and now - cached[0] < KEPT:
+            return cached[1]
+        stored_key = next((key for key in self.store.keys(topic, [id]).get(id, []) if key.key_id == key_id), None)
+        if stored_key is None:
             raise Undecryptable(
                 f"The key {key_id.hex()} of journal {id!r:.60} in {topic} is not in the key store.",
                 hint="The key store is older than the log, or another one: bring back the newest backup of it.",
             )
-        if found.state == "destroyed":
+        if stored_key.state == "destroyed":
             self.forget(topic, id)
             if len(self._gone) >= _MOST:
                 self._gone.clear()
             self._gone.add(place)
             raise erased(id)
-        keyed = self.usable(topic, found)
+        keyed = self.usable(topic, stored_key)
         with self._guard:
             self._kept[place] = now, keyed
             self._kept.move_to_end(place)

@@ -54,12 +54,12 @@ def write_event(event: msgspec.Struct) -> dict[str, Any]:
 
 def read_event(kind: type[E], version: int, data: Mapping[str, Any], id: str, seq_nr: int) -> E:
     """An event of a struct, from its fields in a version. Errors: `UnknownEvent` for another version, and for fields that do not fit."""
-    known, where = event_version(kind), f"Event {seq_nr} of journal {id!r:.60}, of the type {event_type(kind)!r:.60},"
-    if version > known:
-        raise UnknownEvent(f"{where} has version {version}; this program knows {known}.", hint="Load it with the newer program.")
-    if version < known:
+    newest_version, where = event_version(kind), f"Event {seq_nr} of journal {id!r:.60}, of the type {event_type(kind)!r:.60},"
+    if version > newest_version:
+        raise UnknownEvent(f"{where} has version {version}; this program knows {newest_version}.", hint="Load it with the newer program.")
+    if version < newest_version:
         raise UnknownEvent(
-            f"{where} has version {version}, and no upcaster brings it to {known}.",
+            f"{where} has version {version}, and no upcaster brings it to {newest_version}.",
             hint=f"Add one: @upcasters.of({event_type(kind)!r:.60}, {version}).",
         )
     config = kind.__struct_config__
@@ -108,20 +108,20 @@ class Upcasters:
         if not isinstance(payload, dict) or not isinstance(payload.get(TYPE), str):
             raise UnknownEvent(f"{where} has no type: its payload is {payload!r:.60}.", hint="Aggregates read what aggregates have saved.")
         fields = dict(payload)
-        said, version = fields.pop(TYPE), fields.pop(VERSION, 1)
+        type_name, version = fields.pop(TYPE), fields.pop(VERSION, 1)
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise UnknownEvent(f"{where}, of the type {said!r:.60}, has the version {version!r:.40}.", hint="Versions begin at 1.")
-        while (found := self._known.get((said, version))) is not None:
-            upcaster, becomes = found
+            raise UnknownEvent(f"{where}, of the type {type_name!r:.60}, has the version {version!r:.40}.", hint="Versions begin at 1.")
+        while (entry := self._known.get((type_name, version))) is not None:
+            upcaster, becomes = entry
             try:
                 fields = dict(upcaster(fields))
             except Exception as error:
                 raise UnknownEvent(
-                    f"{where}, of the type {said!r:.60}: its upcaster from version {version} fails: {error_text(error)}.",
+                    f"{where}, of the type {type_name!r:.60}: its upcaster from version {version} fails: {error_text(error)}.",
                     hint="Mend the upcaster; the event is stored as it was.",
                 ) from error
-            said, version = becomes, version + 1
-        return said, version, fields
+            type_name, version = becomes, version + 1
+        return type_name, version, fields
 
 
 def error_text(error: Exception) -> str:

@@ -45,11 +45,11 @@ def check_expire_after(milliseconds: object) -> int:
 def read_expire_after(value: int | float | str) -> int:
     """Milliseconds, rounded towards 0, of a text with a unit or of a number of milliseconds. Errors: `UnreadableRecord`."""
     if isinstance(value, str):
-        found = _TEXT.fullmatch("".join(value.split()))
-        unit = _UNITS.get(found[2]) if found else None
-        if found is None or unit is None:
+        match = _TEXT.fullmatch("".join(value.split()))
+        unit = _UNITS.get(match[2]) if match else None
+        if match is None or unit is None:
             raise unreadable(f"{value[:40]!r} is no duration after which a journal expires.")
-        milliseconds = int(Fraction(found[1]) * unit / 10**6)
+        milliseconds = int(Fraction(match[1]) * unit / 10**6)
     elif value != value or value in (float("inf"), float("-inf")):
         raise unreadable(f"{value} is no duration after which a journal expires.")
     else:

@@ -70,38 +70,38 @@ def expire_journals(
     """
     control = ControlLog(log, topic.name)
     control.look()
-    found: list[ExpiredJournal] = []
+    journals: list[ExpiredJournal] = []
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
-    others: NotOwner | None = None
+    refusal: NotOwner | None = None
     finished = set[int]() if done is None else done
     before = set(finished)
     for partition in sorted(set(range(topic.partitions)) - finished):
-        looked = _ExpiringPartition(log, topic, partition, control.partition(topic.generation, partition).quarantined)
-        looked.gather(store, today, counts)
+        expiring = _ExpiringPartition(log, topic, partition, control.partition(topic.generation, partition).quarantined)
+        expiring.gather(store, today, counts)
         try:
-            due, purged = looked.purge(today, None if dry_run else purge or looked.append)
+            due, purged = expiring.purge(today, None if dry_run else purge or expiring.append)
         except NotOwner as error:
-            others = others or error
+            refusal = refusal or error
             continue
         finished.add(partition)
-        found += _shown(topic, partition, due, purged, today)
+        journals += _shown(topic, partition, due, purged, today)
     if len(counts) > 1:
         grown = GrownExpiry(log, store, topic, counts, expired=lambda head: has_expired(head, today))
         for place, ids in grown.candidates().items():
             if place in before:
                 continue
-            here = _ExpiringPartition(log, topic, place, ())
+            appender = _ExpiringPartition(log, topic, place, ())
             try:
-                due, purged = grown.purge(place, ids, None if dry_run else purge or here.append)
+                due, purged = grown.purge(place, ids, None if dry_run else purge or appender.append)
             except NotOwner as error:
-                others = others or error
+                refusal = refusal or error
                 finished.discard(place)
                 continue
-            found += _shown(topic, place, due, purged, today)
-        found.sort(key=lambda one: (one.partition, one.id))
-    if others is not None:
-        raise others
-    return found
+            journals += _shown(topic, place, due, purged, today)
+        journals.sort(key=lambda journal: (journal.partition, journal.id))
+    if refusal is not None:
+        raise refusal
+    return journals
 
 
 def _shown(topic: JournalTopic, partition: int, due: Mapping[str, Head], done: Container[str], today: date) -> list[ExpiredJournal]:

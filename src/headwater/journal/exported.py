@@ -185,7 +185,7 @@ def imported_append(line: ExportLine, number: int) -> ImportedAppend:
     assert line.id is not None
     try:
         events = [NumberedEvent(check_seq_nr(event.seq_nr), _payload(event), tuple(event.tags)) for event in line.events]
-        if any(one.seq_nr >= other.seq_nr for one, other in pairwise(events)) or line.previous >= events[0].seq_nr:
+        if any(event.seq_nr >= following.seq_nr for event, following in pairwise(events)) or line.previous >= events[0].seq_nr:
             raise BadInput("The numbers of its events do not ascend.", hint="Import what `headwater journal export` has written.")
         for time in (line.timestamp, line.created):
             if time is not None and read_time(time) < 0:
@@ -205,8 +205,8 @@ def deleted_append(line: ExportLine, number: int) -> ImportedAppend:
 
 def same_events(line: ExportLine, draft: ImportedAppend, rows: Sequence[EventRow]) -> bool:
     """Whether stored events are those of a line."""
-    kept = list(append_lines(line.id or "", rows, line.previous))
-    return [_content(one) for one in kept] == [_content(line)] and len(rows) == draft.count
+    lines = list(append_lines(line.id or "", rows, line.previous))
+    return [_content(stored_line) for stored_line in lines] == [_content(line)] and len(rows) == draft.count
 
 
 def _content(line: ExportLine) -> tuple[Any, ...]:

@@ -81,12 +81,12 @@ class PartitionFollow:
 
     def readable(self, records: Sequence[Record]) -> tuple[list[PlacedEvent], HeadwaterError | None]:
         """The events of the next records up to the first one that cannot be read or opened, and its error. `place` is then there."""
-        found: list[PlacedEvent] = []
+        events: list[PlacedEvent] = []
         try:
-            found.extend(self.events(records))
+            events.extend(self.events(records))
         except HeadwaterError as error:
-            return found, error
-        return found, None
+            return events, error
+        return events, None
 
     def _rows(self, record: Record) -> list[EventRow]:
         try:
@@ -112,40 +112,40 @@ class PartitionFollow:
             place = FollowPlace(place.offset, place.had, place.epoch, until)
         for attempt in range(AGAIN):
             try:
-                found, place = self._page(topic, copy, place)
+                events, place = self._page(topic, copy, place)
                 break
             except Conflict:  # the store has no transactions, and was written meanwhile
                 if attempt == AGAIN - 1:
                     raise
         self.place = place
-        return found
+        return events
 
     def _page(self, topic: str, copy: PartitionStore | None, place: FollowPlace) -> tuple[list[PlacedEvent], FollowPlace]:
         if copy is None:
             raise gap(topic, self.partition, place.offset or 0, place.until)
-        found: list[PlacedEvent] = []
+        events: list[PlacedEvent] = []
         with copy.view() as view:
             if view.pointer.offset + 1 < place.until:
                 raise gap(topic, self.partition, view.pointer.offset + 1, place.until)
-            if place.id and not self._journal(view, place.id, place, found):
-                return found, found[-1].place
+            if place.id and not self._journal(view, place.id, place, events):
+                return events, events[-1].place
             after = place.id or None
             while heads := view.heads(after, _HEADS):
                 for id, _ in heads:
-                    if (not self._ids or id in self._ids) and not self._journal(view, id, place, found):
-                        return found, found[-1].place
+                    if (not self._ids or id in self._ids) and not self._journal(view, id, place, events):
+                        return events, events[-1].place
                 after = heads[-1][0]
-                if len(found) >= _PAGE:
-                    return found, msgspec.structs.replace(place, id=after, number=(1 << 63) - 1)
-        return found, FollowPlace(place.until, 0, place.epoch)
+                if len(events) >= _PAGE:
+                    return events, msgspec.structs.replace(place, id=after, number=(1 << 63) - 1)
+        return events, FollowPlace(place.until, 0, place.epoch)
 
-    def _journal(self, view: PartitionView, id: str, place: FollowPlace, found: list[PlacedEvent]) -> bool:
+    def _journal(self, view: PartitionView, id: str, place: FollowPlace, events: list[PlacedEvent]) -> bool:
         """Add the events of a journal; whether these are all: a page ends between two numbers."""
         head = view.head(id)
         start = place.number + 1 if id == place.id else 1
         if head is None or start > head.last:
             return True
-        ready, first = len(found) >= _PAGE, 0
+        ready, first = len(events) >= _PAGE, 0
         for rows in view.rows(id, head, start):
             for row in rows:
                 if not self._in_range(row, place) or not self._wants(row):
@@ -155,8 +155,8 @@ class PartitionFollow:
                 opened = self._opens(id, row)
                 if opened is None:
                     continue
-                found.append(PlacedEvent(id, opened, msgspec.structs.replace(place, id=id, number=row.seq_nr)))
-                ready, first = len(found) >= _PAGE, row.seq_nr
+                events.append(PlacedEvent(id, opened, msgspec.structs.replace(place, id=id, number=row.seq_nr)))
+                ready, first = len(events) >= _PAGE, row.seq_nr
         return True
 
     @staticmethod

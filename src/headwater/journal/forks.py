@@ -23,14 +23,14 @@ def topic_forks(log: Log, store: JournalStore, topic: JournalTopic, *, limit: in
 
     Errors: those of the log and the store; `Conflict` where a copy changes faster than it can be looked through; `LogGap`.
     """
-    found: list[tuple[int, ForkedNumber]] = []
+    partition_forks: list[tuple[int, ForkedNumber]] = []
     described = log.topic(topic.name)
     for number in range(topic.partitions):
-        if len(found) < limit:
+        if len(partition_forks) < limit:
             partition = JournalPartition(log, lambda: store, described, number, settings=JournalSettings())
             forks = partition.viewed(lambda view, partition=partition: _forks(partition, view, limit))  # type: ignore[misc]
-            found += [(number, fork) for fork in forks]
-    return found[:limit]
+            partition_forks += [(number, fork) for fork in forks]
+    return partition_forks[:limit]
 
 
 def _forks(partition: JournalPartition, view: PartitionView | None, limit: int) -> list[ForkedNumber]:
@@ -38,10 +38,10 @@ def _forks(partition: JournalPartition, view: PartitionView | None, limit: int) 
     tail = _Tail(partition, pointer.offset + 1, end)
     copied = [] if view is None else view.forks(limit)
     again = tail.suspects(view) | {fork.id for fork in copied if fork.id in tail.ids}
-    found = [fork for fork in copied if fork.id not in again]
+    forks = [fork for fork in copied if fork.id not in again]
     for id in again:
-        found += _forked(partition, view, id, end)
-    return sorted(found, key=lambda fork: (fork.id.encode(), fork.seq_nr))[:limit]
+        forks += _forked(partition, view, id, end)
+    return sorted(forks, key=lambda fork: (fork.id.encode(), fork.seq_nr))[:limit]
 
 
 class _Tail:

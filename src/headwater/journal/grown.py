@@ -100,9 +100,16 @@ class GrownJournal:
         newest = self._partitions[-1]
         each = [
             _placed(
-                place, JournalRead(one, self._id, start=start, stop=stop, end=None if end is None else end if one is newest else one.end())
+                place,
+                JournalRead(
+                    partition,
+                    self._id,
+                    start=start,
+                    stop=stop,
+                    end=None if end is None else end if partition is newest else partition.end(),
+                ),
             )
-            for place, one in counted
+            for place, partition in counted
         ]
         rows = (row for _, _, row in heapq.merge(*each, key=lambda placed: placed[:2]))
         yield from distinct(rows, newest.settings.duplicates, newest.duplicates, self._id)

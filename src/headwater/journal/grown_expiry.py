@@ -28,15 +28,15 @@ class GrownExpiry:
     def __init__(
         self, log: Log, store: JournalStore, topic: JournalTopic, counts: Sequence[int], *, expired: Callable[[Head], bool]
     ) -> None:
-        found = log.topic(topic.name)
+        log_topic = log.topic(topic.name)
         self._counts, self._expired = counts, expired
         self._partitions = [
-            JournalPartition(log, lambda: store, found, number, settings=JournalSettings()) for number in range(topic.partitions)
+            JournalPartition(log, lambda: store, log_topic, number, settings=JournalSettings()) for number in range(topic.partitions)
         ]
 
     def candidates(self) -> dict[int, list[str]]:
         """Journals of which some place says, in the store, that their day has come; by the place where they are purged."""
-        found: dict[int, dict[str, None]] = {}
+        candidates: dict[int, dict[str, None]] = {}
         for partition in self._partitions:
             with partition.view() as view:
                 after: str | None = None
@@ -44,9 +44,9 @@ class GrownExpiry:
                     for id, head in page:
                         places = places_of(key_of(id), self._counts)
                         if len(places) > 1 and self._expired(head):
-                            found.setdefault(places[-1], {})[id] = None
+                            candidates.setdefault(places[-1], {})[id] = None
                     after = page[-1][0]
-        return {place: sorted(ids) for place, ids in sorted(found.items())}
+        return {place: sorted(ids) for place, ids in sorted(candidates.items())}
 
     def purge(self, place: int, ids: Sequence[str], append: Append | None) -> tuple[dict[str, Head], set[str]]:
         """Those of these journals that have expired, with all that is in the log, and those of them that are purged. `append`: None in a

@@ -17,12 +17,12 @@ class GrownKeys(KeyIndex):
         self._keys, self._older = keys, older
 
     def answer(self, id: str, key: str, digest: str, end: int, owner: int = 0) -> FirstAnswer | None:
-        found = self._keys.answer(id, key, digest, end, owner)
-        if found is not None:
-            return found
+        answer = self._keys.answer(id, key, digest, end, owner)
+        if answer is not None:
+            return answer
         for older, until in self._older(id):
-            if (found := older.answer(id, key, digest, until)) is not None:
-                return found
+            if (answer := older.answer(id, key, digest, until)) is not None:
+                return answer
         return None
 
     def forget(self) -> None:

@@ -25,12 +25,12 @@ class GrownSnapshots:
 
     def find(self, id: str, criteria: SnapshotCriteria) -> list[Snapshot]:
         """The snapshots that match, the newest first, without their payloads. Of two of one number, that of the newer place."""
-        found = {one.seq_nr: one for place in self._places for one in place.find(id, criteria)}
-        return [found[number] for number in sorted(found, reverse=True)]
+        snapshots = {snapshot.seq_nr: snapshot for place in self._places for snapshot in place.find(id, criteria)}
+        return [snapshots[number] for number in sorted(snapshots, reverse=True)]
 
     def load(self, id: str, criteria: SnapshotCriteria) -> Snapshot | None:
         """As `SnapshotPartition.load`, of all places."""
-        newest = [(found[0].seq_nr, at) for at, place in enumerate(self._places) if (found := place.find(id, criteria))]
+        newest = [(snapshots[0].seq_nr, at) for at, place in enumerate(self._places) if (snapshots := place.find(id, criteria))]
         for _, at in sorted(newest, reverse=True):
             if (snapshot := self._places[at].load(id, criteria)) is not None:
                 return snapshot

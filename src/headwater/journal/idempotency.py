@@ -72,17 +72,17 @@ class KeyIndex:
         """
         self._read_to(end)
         self._expire()
-        found = self._answers.get((id, key))
-        if found is not None and not self._counts(id, found, owner):
+        answer = self._answers.get((id, key))
+        if answer is not None and not self._counts(id, answer, owner):
             self._know_claims(end)
-            found = self._answers.get((id, key))
-        if found is not None and found.digest != digest:
+            answer = self._answers.get((id, key))
+        if answer is not None and answer.digest != digest:
             raise key_reused(id, key)
-        return found
+        return answer
 
-    def _counts(self, id: str, found: FirstAnswer, owner: int) -> bool:
+    def _counts(self, id: str, answer: FirstAnswer, owner: int) -> bool:
         """Whether it is certain that a record counts."""
-        return found.offset >= self._sure or 0 < owner == found.epoch or self._shown(id, found.first, found.offset)
+        return answer.offset >= self._sure or 0 < owner == answer.epoch or self._shown(id, answer.first, answer.offset)
 
     def forget(self) -> None:
         """Read the log anew at the next use: what was read may have been cut off."""
@@ -94,12 +94,12 @@ class KeyIndex:
         for attempt in range(_AGAIN):
             try:
                 at, epoch = self._known if self._known[0] <= self._begin else (-1, 0)
-                found = epoch_before(self._log, self._topic, self._partition, self._begin, at)
+                found_epoch = epoch_before(self._log, self._topic, self._partition, self._begin, at)
             except OffsetGone:
                 if attempt == _AGAIN - 1:
                     raise
             else:
-                self._known = (self._begin, max(found, epoch))
+                self._known = (self._begin, max(found_epoch, epoch))
                 break
         self._answers.clear()
         self._begin_at(self._begin)
@@ -164,8 +164,8 @@ class KeyIndex:
             return
         if isinstance(action, Append):
             place = (record.offset or 0, record.timestamp or 0)
-            found = FirstAnswer(digest.decode(errors="replace"), action.first, action.last, *place, self._epochs.epoch, self._partition)
-            self._answers.setdefault((id, key.decode(errors="replace")), found)
+            answer = FirstAnswer(digest.decode(errors="replace"), action.first, action.last, *place, self._epochs.epoch, self._partition)
+            self._answers.setdefault((id, key.decode(errors="replace")), answer)
 
     def _expire(self) -> None:
         oldest = self._now() - KEPT

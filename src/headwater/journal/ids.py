@@ -15,14 +15,14 @@ def journal_ids(partition: JournalPartition, after: str | None, limit: int) -> l
     """Ids sorted by their UTF-8 bytes, those behind `after`, up to `limit`. Purged journals are left out; one with a record that cannot be
     decoded is listed."""
     end = partition.end()
-    found: list[str] = []
-    while len(found) < limit:
+    ids: list[str] = []
+    while len(ids) < limit:
         names, living = partition.viewed(partial(_page, partition, after, limit, end))
-        found += living
+        ids += living
         if len(names) < limit:
             break
         after = names[-1].decode()
-    return found[:limit]
+    return ids[:limit]
 
 
 def _page(
@@ -36,8 +36,8 @@ def _page(
     names = sorted({*stored, *tail})[:limit]
     # One scan for all of them: one for each would take minutes where the copy is far behind.
     scanned = partition.scan_actions(set(tail).intersection(names), pointer.offset + 1, end, pointer.epoch)
-    left_out = partition.quarantined.offsets(now=any(one.unreadable() is not None for one in scanned.values()))
-    actions = {name: one.without(left_out) for name, one in scanned.items()}
+    left_out = partition.quarantined.offsets(now=any(tail_actions.unreadable() is not None for tail_actions in scanned.values()))
+    actions = {name: tail_actions.without(left_out) for name, tail_actions in scanned.items()}
     return names, [name.decode() for name in names if _lives(actions.get(name), stored=name in stored)]
 
 

@@ -42,7 +42,7 @@ def json_problem(text: bytes) -> str:
 
 def _depth(text: bytes) -> int:
     deepest = depth = 0
-    for found in _BRACKETS.finditer(text):
-        depth += 1 if found[1] else -1 if found[2] else 0
+    for bracket in _BRACKETS.finditer(text):
+        depth += 1 if bracket[1] else -1 if bracket[2] else 0
         deepest = max(deepest, depth)
     return deepest

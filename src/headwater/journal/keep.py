@@ -33,7 +33,7 @@ def delete_copied(log: Log, store: JournalStore, topic: JournalTopic, *, keep: i
     A partition whose copy is of another generation of the topic, or is to be made anew, loses nothing.
     Errors: those of the store and the log; partitions that were done by then stay so.
     """
-    found: list[KeptLog] = []
+    kept_logs: list[KeptLog] = []
     control = ControlLog(log, topic.journals)
     control.look()
     for partition in range(topic.partitions) if keep > 0 else ():
@@ -47,8 +47,8 @@ def delete_copied(log: Log, store: JournalStore, topic: JournalTopic, *, keep: i
         start = min(durable.offset + 1, log.offset_at(topic.name, partition, now - keep))
         if start > before and not dry_run:
             start = _delete(log, topic.name, partition, start)
-        found.append(KeptLog(topic=topic.name, partition=partition, durable=durable.offset, before=before, start=max(start, before)))
-    return found
+        kept_logs.append(KeptLog(topic=topic.name, partition=partition, durable=durable.offset, before=before, start=max(start, before)))
+    return kept_logs
 
 
 def _delete(log: Log, topic: str, partition: int, offset: int) -> int:

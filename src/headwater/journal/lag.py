@@ -29,8 +29,8 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
 def partition_lag(log: Log, store: JournalStore, topic: JournalTopic, partition: int, *, now: int) -> PartitionLag:
     """The lag of a partition. `now`: milliseconds since 1970. A copy of another generation of the topic counts as none."""
     copy = open_copy(store, topic, partition, create=False)
-    found = copy.pointer() if copy is not None else None
-    pointer = found.offset if found is not None and found.generation in ("", topic.generation) else -1
+    copy_pointer = copy.pointer() if copy is not None else None
+    pointer = copy_pointer.offset if copy_pointer is not None and copy_pointer.generation in ("", topic.generation) else -1
     bounds = log.bounds(topic.name, partition)
     first = max(pointer + 1, bounds.start)
     oldest = None

@@ -90,15 +90,15 @@ class LastNumbers(Generic[Call]):
         for id in self.known.keys() - self.fresh:
             del self.known[id]
 
-    def fold(self, found: ActionRecord) -> None:
+    def fold(self, record: ActionRecord) -> None:
         """Let a record of another process count."""
-        if not isinstance(found.action, Append | Purge):
+        if not isinstance(record.action, Append | Purge):
             return
-        if (last := self.known.get(found.id)) is not None:
-            self.known[found.id] = max(last, found.action.last) if isinstance(found.action, Append) else 0
-        if (lookup := self.waiting.get(found.id)) is not None:
-            if isinstance(found.action, Append):
-                lookup.fold(found.action.last)
+        if (last := self.known.get(record.id)) is not None:
+            self.known[record.id] = max(last, record.action.last) if isinstance(record.action, Append) else 0
+        if (lookup := self.waiting.get(record.id)) is not None:
+            if isinstance(record.action, Append):
+                lookup.fold(record.action.last)
             else:
                 lookup.base = 0
 

@@ -148,13 +148,13 @@ class ReplicatorLoop:
         if self._arrived:  # partitions of the other kind, whose copies may have to be made anew
             self.round()
         while not self._stopping.is_set():
-            behind = [one for place, one in self._partitions.items() if place in ends and one.pointer + 1 < ends[place]]
+            behind = [partition for place, partition in self._partitions.items() if place in ends and partition.pointer + 1 < ends[place]]
             if not behind:
                 return True
-            if not any(one.ready(self._clock.monotonic()) for one in behind):
+            if not any(partition.ready(self._clock.monotonic()) for partition in behind):
                 return False
-            for one in behind:
-                self._queue(one)
+            for late_partition in behind:
+                self._queue(late_partition)
             self.round()
         return False
 
@@ -295,7 +295,7 @@ class ReplicatorLoop:
         places: list[PartitionKey] = []
         while self._arrived:
             places.append(self._arrived.popleft())
-        places += [place for place in self._waiting if (one := self._partitions.get(place)) is not None and now >= one.retry_at]
+        places += [place for place in self._waiting if (copied := self._partitions.get(place)) is not None and now >= copied.retry_at]
         due: dict[PartitionKey, CopiedPartition] = {}
         for place in places:
             partition = self._partitions.get(place)
@@ -372,7 +372,7 @@ class ReplicatorLoop:
 
     def status(self) -> ReplicatorStatus:
         """What this replicator does now."""
-        last = self._last
+        last, partitions = self._last, list(self._partitions.values())  # a copy: another thread may ask while a partition is added
         return ReplicatorStatus(
             pid=os.getpid(),
             host=socket.gethostname(),
@@ -388,8 +388,8 @@ class ReplicatorLoop:
             copied=self._total,
             spark=self._rounds.spark_started,
             problem=self._problem or self._rounds.spark_problem,
-            partitions=tuple(noted_partitions(self._partitions.values())),
-            quarantined=left_out(self._partitions.values()),
+            partitions=tuple(noted_partitions(partitions)),
+            quarantined=left_out(partitions),
         )
 
     def _tell(self, *, now: bool = False) -> None:

@@ -30,27 +30,28 @@ def distinct(rows: Iterable[EventRow], policy: Duplicates, count: DuplicateCount
 
     Rows of one place are one event, which the store and the log both hold. Errors: `Damaged` under the policy `fail`.
     """
-    kept: EventRow | None = None
+    candidate_row: EventRow | None = None
     for row in rows:
-        if kept is None:
-            kept = row
-        elif row.seq_nr != kept.seq_nr:
-            yield kept
-            kept = row
-        elif (row.partition, row.offset) != (kept.partition, kept.offset):
+        if candidate_row is None:
+            candidate_row = row
+        elif row.seq_nr != candidate_row.seq_nr:
+            yield candidate_row
+            candidate_row = row
+        elif (row.partition, row.offset) != (candidate_row.partition, candidate_row.offset):
             if policy == "fail":
-                raise duplicate(id, kept, row)
+                raise duplicate(id, candidate_row, row)
             count.dropped += 1
             if policy == "last":
-                kept = row
-    if kept is not None:
-        yield kept
+                candidate_row = row
+    if candidate_row is not None:
+        yield candidate_row
 
 
-def duplicate(id: str, one: EventRow, other: EventRow) -> Damaged:
+def duplicate(id: str, row: EventRow, other_row: EventRow) -> Damaged:
     """The error for two events of one number."""
     return Damaged(
-        f"Journal {id!r:.60} has event {one.seq_nr} twice: at offsets {one.offset} and {other.offset} of partition {other.partition}.",
+        f"Journal {id!r:.60} has event {row.seq_nr} twice: at offsets {row.offset} and {other_row.offset} of partition "
+        f"{other_row.partition}.",
         hint='Two writers have numbered events themselves. Read one of them with journal.duplicates = "first" or "last".',
     )
 

@@ -62,11 +62,11 @@ class JournalMetrics:
         name = self._name(topic)
         if name is None:
             return None
-        found = self._calls.get((name, type))
-        if found is None:
+        counts = self._calls.get((name, type))
+        if counts is None:
             with self._guard:
-                found = self._calls.setdefault((name, type), _Counted())
-        return found
+                counts = self._calls.setdefault((name, type), _Counted())
+        return counts
 
     def families(self) -> Iterator[Metric]:
         with self._guard:

@@ -187,5 +187,5 @@ class BatchNumbering:
             if under_way[0] != condition.digest:
                 raise key_reused(draft.id, condition.key)
             return under_way[1]
-        found = self._keys.answer(draft.id, condition.key, condition.digest, known, self._log.epoch)
-        return None if found is None else Appended(found.first, found.last, found.partition, found.offset, True)
+        answer = self._keys.answer(draft.id, condition.key, condition.digest, known, self._log.epoch)
+        return None if answer is None else Appended(answer.first, answer.last, answer.partition, answer.offset, True)

@@ -57,9 +57,9 @@ class OffsetIndex:
     def find(self, key: bytes, start: int, end: int) -> list[int]:
         """Offsets in [start, end) that may be of a journal, ascending. Those below `since` are missing."""
         hashed = hash(key)
-        found = [offset for chunk in self._chunks if chunk.newest >= start for offset in chunk.find(hashed)]
-        found += self._newest.get(hashed, ())
-        return [offset for offset in found if start <= offset < end]
+        offsets = [offset for chunk in self._chunks if chunk.newest >= start for offset in chunk.find(hashed)]
+        offsets += self._newest.get(hashed, ())
+        return [offset for offset in offsets if start <= offset < end]
 
     def forget(self, pointer: int) -> None:
         """Forget what lies up to `pointer`, chunk by chunk."""

@@ -110,8 +110,8 @@ class PlainJournalLog(_PartitionLog):
     def end(self) -> int:
         """The durable end, of memory where the log has it there: an append finds out whether the topic is still the one."""
         partition = self._partition
-        known = partition.log.known_end(partition.topic.name, partition.number)
-        return partition.end() if known is None else known
+        known_end = partition.log.known_end(partition.topic.name, partition.number)
+        return partition.end() if known_end is None else known_end
 
     def append(self, records: Sequence[Record], guard: Guard | None) -> Sequence[int]:
         """As `Log.append`. Errors: also `Differs` where the store has copied more than the log holds."""
@@ -274,17 +274,17 @@ class OpenTopic:
     def snapshots(self, id: str) -> SnapshotPartition | GrownSnapshots:
         """Where the snapshots of a journal lie. Blocking. Errors: `BadInput` for what is no id; those of `journal`."""
         places = (self.place(id),) if self.journal(id) is None else self.places(id)
-        found = [self.snapshots_of(number) for number in places]
-        return found[0] if len(found) == 1 else GrownSnapshots(found)
+        snapshots = [self.snapshots_of(number) for number in places]
+        return snapshots[0] if len(snapshots) == 1 else GrownSnapshots(snapshots)
 
     def snapshots_of(self, number: int) -> SnapshotPartition:
         """The snapshots of one partition."""
-        found = self._snapshots[number]
-        if found is None:
+        snapshots = self._snapshots[number]
+        if snapshots is None:
             journals = WholeJournals(self.partitions[number], self.journal)
             sealing = SnapshotSealing(self.cipher, journals)
-            found = self._snapshots[number] = SnapshotPartition(self.log, self._store, self.topic, journals, sealing=sealing)
-        return found
+            snapshots = self._snapshots[number] = SnapshotPartition(self.log, self._store, self.topic, journals, sealing=sealing)
+        return snapshots
 
     def writer(self, id: str) -> PartitionWriter:
         """The writer of a journal's partition."""
@@ -324,12 +324,12 @@ class OpenTopic:
         indexes: dict[int, KeyIndex] = {}
 
         def older(id: str) -> list[tuple[KeyIndex, int]]:
-            found = []
+            older_indexes = []
             for place in self.places(id):
                 if place != number:
                     indexes[place] = indexes.get(place) or self._keys(place)
-                    found.append((indexes[place], self.partitions[place].end()))
-            return found
+                    older_indexes.append((indexes[place], self.partitions[place].end()))
+            return older_indexes
 
         return older
 

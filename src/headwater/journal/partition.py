@@ -99,21 +99,21 @@ class JournalPartition:
 
     def records(self, offsets: Sequence[int]) -> list[Record]:
         """The records at these offsets. Errors: `OffsetGone` where one is not there any more."""
-        found = self.log.read_at(self.topic.name, self.number, offsets)
-        if None in found:
-            raise OffsetGone(f"{self.topic.name}/{self.number} no longer holds offset {offsets[found.index(None)]}.", hint="Read again.")
-        return [record for record in found if record is not None]
+        records = self.log.read_at(self.topic.name, self.number, offsets)
+        if None in records:
+            raise OffsetGone(f"{self.topic.name}/{self.number} no longer holds offset {offsets[records.index(None)]}.", hint="Read again.")
+        return [record for record in records if record is not None]
 
     def appends(self, offsets: Sequence[int]) -> list[ActionRecord | None]:
         """The Appends at these offsets; None for a record that is none. Errors: `OffsetGone`; `UnreadableRecord`."""
         cache = self._cache
-        found = [None if cache is None else cache.append(offset) for offset in offsets]
-        missing = [index for index, record in enumerate(found) if record is None]
+        appends = [None if cache is None else cache.append(offset) for offset in offsets]
+        missing = [index for index, record in enumerate(appends) if record is None]
         if missing:
             for index, record in zip(missing, self.records([offsets[index] for index in missing]), strict=True):
                 action = read_record(record)
-                found[index] = action if action is not None and action.value is not None else None
-        return found
+                appends[index] = action if action is not None and action.value is not None else None
+        return appends
 
     # -- the store --------------------------------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ class JournalPartition:
             block: AbstractContextManager[PartitionView | None] | None = None
             try:
                 with (block := self.view(log_instead=log_instead)) as view:
-                    found = call(view)
+                    answer = call(view)
                 if block is not LOG_ALONE:
                     self.reach.found()
-                return found
+                return answer
             except (OffsetGone, Conflict):
                 if not left:
                     raise
@@ -167,28 +167,28 @@ class JournalPartition:
 
     def near(self, end: int) -> bool:
         """Whether a look-up below an offset reads only memory and open files of this machine, and hardly more of the log."""
-        known = self._copied if self._cache is None else self._cache.end
-        return self.quick and known is not None and end - known <= _STEP
+        known_end = self._copied if self._cache is None else self._cache.end
+        return self.quick and known_end is not None and end - known_end <= _STEP
 
     def warm_end(self) -> int | None:
         """The durable end where a small read finds everything in memory or in an open file of this machine, so that an event loop may do
         it; None elsewhere."""
-        known = self._copied if self._cache is None else self._cache.end
-        if not self.quick or known is None or self._copy is None:
+        known_end = self._copied if self._cache is None else self._cache.end
+        if not self.quick or known_end is None or self._copy is None:
             return None
         end = self.log.known_end(self.topic.name, self.number)
-        return end if end is not None and end - known <= _NEAR else None
+        return end if end is not None and end - known_end <= _NEAR else None
 
     def short_read(self, id: str, start: int, stop: int) -> list[EventRecord] | None:
         """All events of a journal from `start` to `stop`, where an event loop may read them with one statement and from memory: the copy is
         a file of this machine that has its first ones, and what it lacks are a few Appends that the cache keeps. None elsewhere."""
-        copy, known = self._copy if self.quick else None, self._copied
+        copy, copied_end = self._copy if self.quick else None, self._copied
         end = None if copy is None else self.log.known_end(self.topic.name, self.number)
-        if copy is None or end is None or known is None or end < known:
+        if copy is None or end is None or copied_end is None or end < copied_end:
             return None
         cache = self._cache
-        if end == known:
-            events = copy.short_read(id, start, stop, known - 1)
+        if end == copied_end:
+            events = copy.short_read(id, start, stop, copied_end - 1)
             if cache is not None and events is not None:
                 cache.counts.ahead += 1
             return events
@@ -196,16 +196,16 @@ class JournalPartition:
             return None
         try:
             if cache.end < end:
-                self._cached(Pointer(known - 1), end)
+                self._cached(Pointer(copied_end - 1), end)
         except (OffsetGone, Conflict, LogGap, UnknownTopic):  # the copy has gone on, and the log was deleted so far or is gone
             return None
-        appends = cache.short_tail(key_of(id), known, end)
+        appends = cache.short_tail(key_of(id), copied_end, end)
         if appends is None:
             return None
         left_out = self.quarantined.offsets() if appends else ()
         if left_out and any(append.offset in left_out for append in appends):
             return None
-        events = copy.short_read(id, start, stop, known - 1, above=highest(appends))
+        events = copy.short_read(id, start, stop, copied_end - 1, above=highest(appends))
         if events and appends and not add_tail(events, appends, stop, self.number):
             return None
         cache.counts.hit += events is not None
@@ -269,22 +269,22 @@ class JournalPartition:
         """The actions of a journal behind the pointer and below `end`."""
         start = pointer.offset + 1
         cache = self._cached(pointer, end)
-        known = cache.tail(key, start, end)
-        if known.since <= start and known.until >= end:
+        cached = cache.tail(key, start, end)
+        if cached.since <= start and cached.until >= end:
             cache.counts.hit += 1
-            return known.actions
+            return cached.actions
         cache.counts.miss += 1
         actions = TailActions()
-        if known.since > start:
+        if cached.since > start:
             cache.counts.limited += 1
-            scanned = self._dropped(cache, key, start, min(known.since, end), pointer.epoch)
+            scanned = self._dropped(cache, key, start, min(cached.since, end), pointer.epoch)
             actions.extend(scanned)
-            if known.since <= end:
-                cache.fill(key, start, known, scanned)
-        actions.extend(known.actions.between(known.since, end))
-        if known.until < end:
+            if cached.since <= end:
+                cache.fill(key, start, cached, scanned)
+        actions.extend(cached.actions.between(cached.since, end))
+        if cached.until < end:
             cache.counts.behind += 1
-            actions.extend(self._scanned(key, max(known.until, known.since), end, known.epoch))
+            actions.extend(self._scanned(key, max(cached.until, cached.since), end, cached.epoch))
         return actions
 
     def _dropped(self, cache: HeadCache, key: bytes, start: int, end: int, epoch: int) -> TailActions:
@@ -358,17 +358,17 @@ class JournalPartition:
 
     def _scanned(self, key: bytes, start: int, end: int, epoch: int) -> TailActions:
         """The actions of a journal in [start, end), found in the log."""
-        found = self.scan_actions([key], start, end, epoch).get(key)
-        return TailActions() if found is None else found
+        actions = self.scan_actions([key], start, end, epoch).get(key)
+        return TailActions() if actions is None else actions
 
     def scan_actions(self, keys: Collection[bytes], start: int, end: int, epoch: int) -> dict[bytes, TailActions]:
         """The actions in [start, end) of journals, by their keys, found in the log in one go. `epoch`: of the partition at `start`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found: dict[bytes, TailActions] = {}
+        actions: dict[bytes, TailActions] = {}
         if start >= end:
-            return found
+            return actions
         self._check_gap(start)
         epochs = epochs_from(epoch, claimed=self._claimed)
         wanted, names = pa.array(list(keys), pa.binary()), set(keys)
@@ -387,11 +387,11 @@ class JournalPartition:
                 try:
                     action = read_record(record)
                 except UnreadableRecord:
-                    found.setdefault(key, TailActions()).add_unreadable(offset)
+                    actions.setdefault(key, TailActions()).add_unreadable(offset)
                     continue
                 if action is not None:
-                    found.setdefault(key, TailActions()).add(action)
-        return found
+                    actions.setdefault(key, TailActions()).add(action)
+        return actions
 
     @property
     def cache(self) -> HeadCache | None:

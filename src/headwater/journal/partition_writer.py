@@ -103,17 +103,17 @@ class PartitionWriter(CommitThread[WriteCall]):
         return bool(self._lasts.waiting)
 
     def _commit(self) -> None:
-        taken: list[WriteCall] = []
+        calls: list[WriteCall] = []
         try:
             self._queue_ended()
-            taken += self._taken()
-            self._commit_calls(taken)
+            calls += self._taken()
+            self._commit_calls(calls)
         except Exception as error:  # the thread goes on, or nobody would ever be answered again
             self._known = None  # the next commit forgets first what is known
-            if not taken:
-                taken += self._queue
-                del self._queue[: len(taken)]
-            self._tell(resolve, taken, [error] * len(taken))
+            if not calls:
+                calls += self._queue
+                del self._queue[: len(calls)]
+            self._tell(resolve, calls, [error] * len(calls))
 
     def _queue_ended(self) -> None:
         """Queue the calls of look-ups that have ended, before all others."""
@@ -128,7 +128,7 @@ class PartitionWriter(CommitThread[WriteCall]):
 
     def _commit_calls(self, waiting: list[WriteCall]) -> None:
         """Commit calls, and tell them. Those that wait for a look-up are taken out of `waiting`."""
-        told = waiting
+        calls = waiting
         try:
             outcomes = self._written(waiting)
         except Exception as error:
@@ -136,12 +136,12 @@ class PartitionWriter(CommitThread[WriteCall]):
             if not one_by_one or type(error) not in _REFUSALS:
                 self._reset()
             if one_by_one:
-                told, outcomes = self._one_by_one(waiting)
+                calls, outcomes = self._one_by_one(waiting)
             else:
                 outcomes = [error] * len(waiting)
         self._lasts.fresh.clear()
-        if told:
-            self._tell(resolve, told, outcomes)
+        if calls:
+            self._tell(resolve, calls, outcomes)
 
     def _taken(self) -> list[WriteCall]:
         """The calls that wait, as many as fit into one batch, and at least one."""
@@ -166,17 +166,17 @@ class PartitionWriter(CommitThread[WriteCall]):
 
     def _one_by_one(self, waiting: Sequence[WriteCall]) -> tuple[list[WriteCall], list[Outcome]]:
         """The calls that need not wait, with their outcomes."""
-        told: list[WriteCall] = []
+        calls: list[WriteCall] = []
         outcomes: list[Outcome] = []
         for call in waiting:
-            one = [call]
+            single = [call]
             try:
-                outcomes += self._written(one)
+                outcomes += self._written(single)
             except Exception as error:
                 self._reset()
-                outcomes += [error] * len(one)
-            told += one
-        return told, outcomes
+                outcomes += [error] * len(single)
+            calls += single
+        return calls, outcomes
 
     def _reset(self) -> None:
         """After a failure: what was known may have been cut off, or lies before records that were never seen."""
@@ -315,15 +315,15 @@ class PartitionWriter(CommitThread[WriteCall]):
     def _fold(self, record: Record) -> str | None:
         """Let a record of another process count; returns its journal."""
         try:
-            found = read_record(record)
+            action_record = read_record(record)
         except UnreadableRecord:
             return None  # it has no number that could count
-        if found is None:
+        if action_record is None:
             return None
-        if self._sealing is not None and isinstance(found.action, Purge):
-            self._sealing.drop(found.id)
-        self._lasts.fold(found)
-        return found.id
+        if self._sealing is not None and isinstance(action_record.action, Purge):
+            self._sealing.drop(action_record.id)
+        self._lasts.fold(action_record)
+        return action_record.id
 
     def _answered(self, numbered: NumberedBatch, offsets: Sequence[int]) -> list[Outcome]:
         outcomes, partition = numbered.outcomes, self._partition

@@ -12,12 +12,12 @@ def places_of(key: bytes, counts: Sequence[int]) -> tuple[int, ...]:
 
     `counts`: the numbers of partitions that the topic has had, older ones first.
     """
-    found: dict[int, None] = {}
+    places: dict[int, None] = {}
     for count in counts:
         place = partition_for(key, count)
-        found.pop(place, None)  # one to which the journal came back is its newest
-        found[place] = None
-    return tuple(found)
+        places.pop(place, None)  # one to which the journal came back is its newest
+        places[place] = None
+    return tuple(places)
 
 
 def moved_here(key: bytes, counts: Sequence[int], partition: int) -> bool:

@@ -50,10 +50,10 @@ class FollowPlace(msgspec.Struct, frozen=True):
         """Errors: `BadInput`."""
         if not written:
             return cls()
-        found = _PLACE.fullmatch(written)
-        if found is None:
+        match = _PLACE.fullmatch(written)
+        if match is None:
             raise _no_position(written)
-        offset, had, epoch, until, id, number = found.groups()
+        offset, had, epoch, until, id, number = match.groups()
         try:
             return cls(int(offset), int(had or 0), int(epoch or 0), -1 if until is None else int(until), _id(id), int(number or 0))
         except ValueError:

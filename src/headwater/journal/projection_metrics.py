@@ -31,7 +31,7 @@ class ProjectionReadings:
         log = self._log()
         if log is None:
             return []
-        found: list[ShownProjection] = []
+        projections: list[ShownProjection] = []
         with self._guard:
             try:
                 names = set(log.topic_names())
@@ -41,10 +41,10 @@ class ProjectionReadings:
                 try:
                     topic = log.topic(name)
                     records = self._records.setdefault(name, ProjectionLog(log, name))
-                    found += list_projections(log, JournalTopic(name, topic.partitions, topic.generation), records)
+                    projections += list_projections(log, JournalTopic(name, topic.partitions, topic.generation), records)
                 except HeadwaterError:  # deleted just now
                     continue
-        return found
+        return projections
 
 
 class ProjectionMetrics:
@@ -61,7 +61,7 @@ class ProjectionMetrics:
         standing = GaugeMetricFamily(
             "headwater_projection_standing_partitions", "Partitions of a projection that wait at an event or an error.", labels=_LABELS
         )
-        for one in self.read():
-            for family, value in ((lag, one.lag), (dead, one.dead), (standing, one.standing)):
-                family.add_metric((one.topic, one.name), value)
+        for projection in self.read():
+            for family, value in ((lag, projection.lag), (dead, projection.dead), (standing, projection.standing)):
+                family.add_metric((projection.topic, projection.name), value)
         yield from (lag, dead, standing)

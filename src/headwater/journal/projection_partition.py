@@ -66,8 +66,8 @@ class ProjectionPartition:
         self._target, self._progress, self._call, self._copy, self._clock = target, progress, call, copy, clock
         self.state, dead = target.take(number, topic.generation)
         self._dead: dict[str, list[DeadEvent]] = {}
-        for one in dead:
-            self._dead.setdefault(one.id, []).append(one)
+        for event in dead:
+            self._dead.setdefault(event.id, []).append(event)
         place = FollowPosition.read(self.state.place).place(0)
         self._follow = PartitionFollow(
             number, place if place.offset is not None else FollowPlace(0), claimed=claimed, quarantined=left_out, tags=projection.tags
@@ -248,21 +248,21 @@ class ProjectionPartition:
         settled: Sequence[DeadEvent] = (),
     ) -> None:
         """Keep a state, in the target and, where somebody has to see it, in the control topic."""
-        places = [one.place for one in settled]
+        places = [event.place for event in settled]
         self._target.apply(state, work, parked=parked, settled=places)
         self._progress.note(state, parked, places)  # where it fails, nobody may tell of the new state: its dead events are not written
         self.state = state
-        for gone in settled:
-            left = [one for one in self._dead[gone.id] if one.place != gone.place]
+        for settled_event in settled:
+            left = [event for event in self._dead[settled_event.id] if event.place != settled_event.place]
             if left:
-                self._dead[gone.id] = left
+                self._dead[settled_event.id] = left
             else:
-                del self._dead[gone.id]
+                del self._dead[settled_event.id]
         for dead in parked:
             journal = self._dead.setdefault(dead.id, [])
             if journal and journal[-1].place >= dead.place:  # it was dead before
-                journal[:] = [one for one in journal if one.place != dead.place]
-            insort(journal, dead, key=lambda one: one.place)
+                journal[:] = [event for event in journal if event.place != dead.place]
+            insort(journal, dead, key=lambda event: event.place)
 
     # -- dead events ------------------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class ProjectionPartition:
     def _decide(self, offset: int, decision: DeadDecision) -> None:
         """Carry out what an operator has decided about a dead event. One that is not dead any more is left as it is."""
         state = msgspec.structs.replace(self.state, decision=offset)
-        dead = next((one for journal in self._dead.values() for one in journal if one.place == decision.place), None)
+        dead = next((event for journal in self._dead.values() for event in journal if event.place == decision.place), None)
         if dead is not None and decision.verb == "drop":
             self._apply(state, settled=[dead])
         elif dead is not None:
@@ -333,13 +333,13 @@ class ProjectionPartition:
         if dead.offset < self._log.bounds(self._topic.name, self.number).end:
             record = self._log.read_at(self._topic.name, self.number, [dead.offset])[0]
             rows = [] if record is None else event_rows(record, self.number)
-            row = next((one for one in rows if one.seq_nr == dead.number), None)
+            row = next((event_row for event_row in rows if event_row.seq_nr == dead.number), None)
         copy = self._copy() if row is None and self._projection.copied else None
         if copy is not None:
             with copy.view() as view:
                 head = view.head(dead.id)
                 pages = [] if head is None else view.rows(dead.id, head, dead.number, dead.number)
-                row = next((one for page in pages for one in page if one.offset == dead.offset), None)
+                row = next((event_row for page in pages for event_row in page if event_row.offset == dead.offset), None)
         return None if row is None else PlacedEvent(dead.id, row, place)
 
     # -- reading ----------------------------------------------------------------------------------------------
@@ -353,9 +353,9 @@ class ProjectionPartition:
             offset, number, _ = state.last.split(":")
             bounds = self._log.bounds(name, self.number)
             if int(offset) >= bounds.start:
-                known = self._log.read_at(name, self.number, [int(offset)])[0] if int(offset) < bounds.end else None
-                rows = [] if known is None else event_rows(known, self.number)
-                marks = [_mark((known.key or b"").decode(), row) for row in rows if known is not None and row.seq_nr == int(number)]
+                record = self._log.read_at(name, self.number, [int(offset)])[0] if int(offset) < bounds.end else None
+                rows = [] if record is None else event_rows(record, self.number)
+                marks = [_mark((record.key or b"").decode(), row) for row in rows if record is not None and row.seq_nr == int(number)]
                 if marks != [state.last]:
                     raise Differs(
                         f"{name}/{self.number} holds another event at offset {offset} than the projection has read: it is another copy.",

@@ -161,8 +161,8 @@ class ProjectionReport(msgspec.Struct):
             case ProjectionStarted():
                 self.started = record
             case ProjectionTaken():
-                taken = self.partition(record.partition)
-                taken.generation, taken.epoch = record.generation, offset
+                partition = self.partition(record.partition)
+                partition.generation, partition.epoch = record.generation, offset
             case ProjectionProgress():
                 self._progress(record, timestamp)
             case ProjectionRestarted():
@@ -195,11 +195,11 @@ class ProjectionReport(msgspec.Struct):
     def _forget(self) -> None:
         """Forget the decisions that are carried out."""
         if self.decisions:
-            self.decisions = [one for one in self.decisions if one[0] > self.partition(one[1].partition).decision]
+            self.decisions = [entry for entry in self.decisions if entry[0] > self.partition(entry[1].partition).decision]
 
     def next_decision(self, partition: int, after: int) -> tuple[int, DeadDecision] | None:
         """The first decision about dead events of a partition behind an offset of the control topic."""
-        return next((one for one in self.decisions if one[0] > after and one[1].partition == partition), None)
+        return next((entry for entry in self.decisions if entry[0] > after and entry[1].partition == partition), None)
 
 
 class ProjectionLog:
@@ -219,7 +219,7 @@ class ProjectionLog:
             return False
         if generation != self._generation:
             self._generation, self._next, self.projections = generation, 0, {}
-        found, read = False, ControlRead(self._log, self.control, self._next, projections=True)
+        changed, read = False, ControlRead(self._log, self.control, self._next, projections=True)
         for record in read:
             self._next = read.end
             try:
@@ -227,9 +227,9 @@ class ProjectionLog:
             except msgspec.MsgspecError:
                 continue  # of another kind
             self.report(written.name).then(written, record.offset or 0, record.timestamp or 0)
-            found = True
+            changed = True
         self._next = read.end
-        return found
+        return changed
 
     @property
     def end(self) -> int:

@@ -53,11 +53,11 @@ class ProgressWriter:
 
     def flush(self, state: ProjectionState, stop: DeadEvent | None, error: HeadwaterError | None, *, now: bool = False) -> None:
         """Write what has changed, where it is time, or `now`."""
-        said = "" if error is None else f"{error.message} {error.hint}".strip()
-        changed = (state.place, state.decision, None if stop is None else stop.place, said)
+        error_message = "" if error is None else f"{error.message} {error.hint}".strip()
+        changed = (state.place, state.decision, None if stop is None else stop.place, error_message)
         if changed == self._written or not (now or self._clock.monotonic() - self._last >= self._pace):
             return
-        self._write([self._progress(state, stop, said)])
+        self._write([self._progress(state, stop, error_message)])
         self._written = changed  # type: ignore[assignment]
 
     def restarted(self, name: str, generation: str, decision: int) -> None:

@@ -42,9 +42,9 @@ class DeadEventPlace(ProjectionRequest, frozen=True, kw_only=True):
     def check(self) -> None:
         super().check()
         for field, least in (("partition", 0), ("offset", 0), ("number", 1)):
-            given = getattr(self, field)
-            if not isinstance(given, int) or isinstance(given, bool) or given < least:
-                raise BadInput(f"{given!r:.40} is no {field}.", hint=f"Give {least} or more.")
+            number = getattr(self, field)
+            if not isinstance(number, int) or isinstance(number, bool) or number < least:
+                raise BadInput(f"{number!r:.40} is no {field}.", hint=f"Give {least} or more.")
 
 
 class DecideDeadEvent(DeadEventPlace, frozen=True, kw_only=True):

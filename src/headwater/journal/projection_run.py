@@ -165,7 +165,7 @@ class ProjectionRun:
     def _take(self, number: int) -> ProjectionPartition:
         target = self._connected()
         projection = self._projection
-        made = ProjectionPartition(
+        partition = ProjectionPartition(
             projection,
             self._log,
             self._topic,
@@ -180,9 +180,9 @@ class ProjectionRun:
             opens=self._cipher.open_kept,
         )
         self._records.look()
-        if made.state.decision >= self._records.end:  # the control topic is an older copy, or a new one: its decisions are to come
-            made.state = msgspec.structs.replace(made.state, decision=-1)
-        return made
+        if partition.state.decision >= self._records.end:  # the control topic is an older copy, or a new one: its decisions are to come
+            partition.state = msgspec.structs.replace(partition.state, decision=-1)
+        return partition
 
     def _connected(self) -> ProjectionTarget:
         if self._target is None:
@@ -221,10 +221,10 @@ class ProjectionRun:
         self._calls(handler(*arguments))
 
     def _copy(self, number: int) -> PartitionStore | None:
-        found = self._copies.get(number) or self._store().partition(self._topic.name, number, self._topic.generation, create=False)
-        if found is not None:
-            self._copies[number] = found
-        return found
+        copy = self._copies.get(number) or self._store().partition(self._topic.name, number, self._topic.generation, create=False)
+        if copy is not None:
+            self._copies[number] = copy
+        return copy
 
     def _left_out(self, number: int, offset: int) -> bool:
         self._control.look()
@@ -275,9 +275,9 @@ def local_shares(folder: Path, name: str, clock: Clock) -> Shares:
     def shares(topic: Topic) -> PartitionShares:
         from headwater.cluster.local_shares import LocalShares
 
-        made = LocalShares(folder / "projections" / topic.name / name, topic.partitions, clock=clock)
-        made.start()
-        return made
+        folder_shares = LocalShares(folder / "projections" / topic.name / name, topic.partitions, clock=clock)
+        folder_shares.start()
+        return folder_shares
 
     return shares
 
@@ -292,8 +292,8 @@ def kafka_shares(log: Log, name: str, clock: Clock) -> Shares:
         place = f"{control_topic(topic.name)}-projection-{name}"
         log.create_topic(place, partitions=topic.partitions, part=PART)
         ownership = KafkaOwnership(log, group=f"headwater-{place}", stays=True, clock=clock)
-        made = KafkaShares(ownership, place, topic.partitions, part=PART, clock=clock)
-        made.start()
-        return made
+        broker_shares = KafkaShares(ownership, place, topic.partitions, part=PART, clock=clock)
+        broker_shares.start()
+        return broker_shares
 
     return shares

@@ -49,8 +49,8 @@ def reset_projection(log: Log, topic: JournalTopic, request: asked.ResetProjecti
     return asked.ProjectionResets(
         topic=topic.name,
         name=request.name,
-        records=sum(one.end - one.start for one in bounds),
-        dead=sum(len(one.dead) for one in report.partitions.values()),
+        records=sum(partition_bounds.end - partition_bounds.start for partition_bounds in bounds),
+        dead=sum(len(partition.dead) for partition in report.partitions.values()),
         dry_run=request.dry_run,
     )
 
@@ -58,14 +58,14 @@ def reset_projection(log: Log, topic: JournalTopic, request: asked.ResetProjecti
 def dead_events(log: Log, topic: JournalTopic, name: str) -> list[asked.ShownDeadEvent]:
     """The dead events of a projection, by partition and place. Errors: `NotFound`."""
     report = _report(_looked(log, topic), name)
-    found = []
+    events = []
     for number in sorted(report.partitions):
         partition = report.partitions[number]
         every = [(dead, "waits" if dead.waits else "failed") for _, dead in sorted(partition.dead.items())]
         if partition.stop is not None:
             every.append((partition.stop, "stops"))
-        found += [asked.ShownDeadEvent(**_dead(topic, name, number, dead, state)) for dead, state in every]
-    return found
+        events += [asked.ShownDeadEvent(**_dead(topic, name, number, dead, state)) for dead, state in every]
+    return events
 
 
 def show_dead_event(log: Log, topic: JournalTopic, request: asked.DeadEventPlace, opens: OpenEvent) -> asked.DeadEventContent:
@@ -104,13 +104,15 @@ def _looked(log: Log, topic: JournalTopic) -> ProjectionLog:
 
 
 def _report(records: ProjectionLog, name: str) -> ProjectionReport:
-    known = {report.name: report for report in records.known()}
-    if name not in known:
+    reports = {report.name: report for report in records.known()}
+    if name not in reports:
         several = (
-            f"Its projections: {', '.join(known)}." if known else "Nobody has run one: `headwater journal projection run MODULE:OBJECT`."
+            f"Its projections: {', '.join(reports)}."
+            if reports
+            else "Nobody has run one: `headwater journal projection run MODULE:OBJECT`."
         )
         raise NotFound(f"{records.topic} has no projection {name}.", hint=several)
-    return known[name]
+    return reports[name]
 
 
 def _find(report: ProjectionReport, place: asked.DeadEventPlace) -> tuple[DeadEvent, str]:
@@ -129,18 +131,18 @@ def _find(report: ProjectionReport, place: asked.DeadEventPlace) -> tuple[DeadEv
 def _shown(log: Log, topic: JournalTopic, report: ProjectionReport, *, whole: bool = False) -> asked.ShownProjection:
     partitions = []
     for number in range(topic.partitions):
-        said = report.partitions.get(number, PartitionReport(dead={}))
+        partition_report = report.partitions.get(number, PartitionReport(dead={}))
         bounds = log.bounds(topic.name, number)
-        offset = FollowPosition.read(said.place).place(0).offset or 0 if said.generation == topic.generation else 0
+        offset = FollowPosition.read(partition_report.place).place(0).offset or 0 if partition_report.generation == topic.generation else 0
         partitions.append(
             asked.ShownProjectionPartition(
                 partition=number,
                 offset=offset,
                 end=bounds.end,
                 lag=max(0, bounds.end - offset),
-                dead=len(said.dead),
-                error=said.error,
-                at=show_time(said.at) if said.at else None,
+                dead=len(partition_report.dead),
+                error=partition_report.error,
+                at=show_time(partition_report.at) if partition_report.at else None,
             )
         )
     return asked.ShownProjection(
@@ -148,9 +150,9 @@ def _shown(log: Log, topic: JournalTopic, report: ProjectionReport, *, whole: bo
         name=report.name,
         positions=report.keeps,
         on_error="stop" if report.started is None else report.started.on_error,
-        lag=sum(one.lag for one in partitions),
-        dead=sum(one.dead for one in partitions),
-        standing=sum(1 for one in partitions if one.error),
+        lag=sum(partition.lag for partition in partitions),
+        dead=sum(partition.dead for partition in partitions),
+        standing=sum(1 for partition in partitions if partition.error),
         resets=report.resets,
         partitions=partitions if whole else [],
     )

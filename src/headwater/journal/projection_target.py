@@ -296,12 +296,12 @@ class SqlTarget(ProjectionTarget):
         key = (self._name, self._topic, partition)
         with self._transaction() as connection:
             self._run(connection, "add", *key, generation)
-            ((epoch, found, place, decision, last),) = self._run(connection, "take", *key)
+            ((epoch, stored_generation, place, decision, last),) = self._run(connection, "take", *key)
             dead = [
                 DeadEvent(offset=row[0], number=row[1], id=_read_id(row[2]), error=row[3], attempts=row[4], waits=bool(row[5]), at=row[6])
                 for row in self._run(connection, "dead_events", *key)
             ]
-        named = found if place else generation
+        named = stored_generation if place else generation
         return ProjectionState(partition=partition, generation=named, epoch=epoch, place=place, decision=decision, last=last), dead
 
     def apply(
@@ -318,9 +318,9 @@ class SqlTarget(ProjectionTarget):
                 raise fenced(self._name, state.partition)
             if work is not None:
                 self._call(work, connection)
-            kept = (state.generation, state.place, state.decision, state.last)
+            state_columns = (state.generation, state.place, state.decision, state.last)
             try:
-                owned = self._run(connection, "keep", *kept, *key, state.epoch)
+                owned = self._run(connection, "keep", *state_columns, *key, state.epoch)
             except TargetUnavailable as error:
                 if self._aborted(error.__cause__):
                     raise HandlerFailed(error.__cause__ or error, transient=False) from error

@@ -141,10 +141,10 @@ class _RangeFold:
                 else:
                     if not epochs.admits(record):
                         continue
-                    found, users = split_headers(headers)
-                    if found is None:
+                    action_header, users = split_headers(headers)
+                    if action_header is None:
                         continue
-                    header = found
+                    header = action_header
                 if record.key is not None and timestamp is not None and timestamp >= 0 and offset not in self._skip:
                     self._add(offset, timestamp, record.key, record.value, header, users)
         except UnreadableRecord as error:
@@ -166,10 +166,10 @@ class _RangeFold:
                     headers: Sequence[Header] = () if block is None else decode_headers(block)
                     if epochs.kind(key is None and value is None, headers, offset) is not Kind.COUNTED:
                         continue
-                    found, users = split_headers(headers)
-                    if found is None:
+                    action_header, users = split_headers(headers)
+                    if action_header is None:
                         continue
-                    header = found
+                    header = action_header
                 if key is not None and timestamp >= 0 and offset not in self._skip:
                     self._add(offset, timestamp, key, value, header, users)
         except UnreadableRecord as error:

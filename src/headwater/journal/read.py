@@ -153,22 +153,22 @@ class JournalRead:
 
     def _stored(self, view: PartitionView, stored: Head, appends: list[AppendPlace], *, in_order: bool, most: int) -> list[EventRow]:
         pages = view.rows(self._id, stored, self._next, self._last, batch=most)
-        found: list[EventRow] = []
-        while len(found) < most and in_order:
+        events: list[EventRow] = []
+        while len(events) < most and in_order:
             rows = next(pages, None)
             if rows is None:
                 break
-            found = found + rows if found else rows
-        if in_order and found and appends:
-            in_order = found[-1].seq_nr < appends[0].first  # rows above the head's number: kafka-journal's heads may go back
-        plain = each_once(found) and self._partition.settings.duplicates == "first"
+            events = events + rows if events else rows
+        if in_order and events and appends:
+            in_order = events[-1].seq_nr < appends[0].first  # rows above the head's number: kafka-journal's heads may go back
+        plain = each_once(events) and self._partition.settings.duplicates == "first"
         if not in_order or not plain:
-            rest = merged(chain((found,), pages), self._runs(appends))
+            rest = merged(chain((events,), pages), self._runs(appends))
             return self._ended(list(islice(self._distinct(rest), most)))
-        if len(found) < most and appends:
+        if len(events) < most and appends:
             self._tail = self._distinct(self._events(appends))
-            found = [*found, *islice(self._tail, most - len(found))]
-        return self._ended(found)
+            events = [*events, *islice(self._tail, most - len(events))]
+        return self._ended(events)
 
     def _ended(self, rows: list[EventRow]) -> list[EventRow]:
         self._over = self._over or not rows
@@ -223,4 +223,4 @@ class JournalRead:
 
 
 def _ascending(appends: list[AppendPlace]) -> bool:
-    return all(one.last < other.first for one, other in pairwise(appends))
+    return all(append.last < following.first for append, following in pairwise(appends))

@@ -65,9 +65,11 @@ def request_rebuild(
     """
     checked = check_rebuild(log, topic, partitions=partitions, bases=bases)
     control, request = ControlLog(log, topic.name), None
-    for one, ends in reversed(checked):
-        decisions = {place: control.append(Rebuild(generation=one.generation, partition=place, why=why, who=who)) for place in ends}
-        request = RebuildRequest(topic=one, decisions=decisions, ends=ends, snapshots=request)
+    for journal_topic, ends in reversed(checked):
+        decisions = {
+            place: control.append(Rebuild(generation=journal_topic.generation, partition=place, why=why, who=who)) for place in ends
+        }
+        request = RebuildRequest(topic=journal_topic, decisions=decisions, ends=ends, snapshots=request)
     assert request is not None
     return request
 
@@ -79,7 +81,7 @@ def check_rebuild(
 
     With `bases`, snapshots whose log no longer begins at 0, and which no base has, stay as they are. Errors: as `request_rebuild`.
     """
-    return [(one, _ends(log, one, partitions, bases)) for one in with_snapshots(log, topic)]
+    return [(journal_topic, _ends(log, journal_topic, partitions, bases)) for journal_topic in with_snapshots(log, topic)]
 
 
 def _ends(log: Log, topic: JournalTopic, partitions: Sequence[int], bases: JournalBases | None) -> dict[int, int]:

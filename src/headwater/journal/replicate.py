@@ -52,7 +52,7 @@ class RoundOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def rate(self) -> float:

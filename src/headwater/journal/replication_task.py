@@ -95,9 +95,9 @@ def copy_partition(
     copying = _Copying(log, task, records, max_bytes, counts=lambda: noted_counts(store, task.of))
     problem = None
     try:
-        found = open_copy(store, task.of, task.partition)
-        assert found is not None
-        copying.run(found, stopped)
+        copy = open_copy(store, task.of, task.partition)
+        assert copy is not None
+        copying.run(copy, stopped)
     except HeadwaterError as error:
         problem = problem_of(error)
     except OSError as error:
@@ -177,20 +177,22 @@ class _Copying:
     def _counts(self) -> tuple[int, ...]:
         """The numbers of partitions that the topic has had. Who appends notes a new one before its first record, and the task may have been
         planned before that."""
-        given = self._task.counts
-        return given if self._log.engine == "embedded" else max(given, self._noted(), key=len)
+        counts = self._task.counts
+        return counts if self._log.engine == "embedded" else max(counts, self._noted(), key=len)
 
     def _fold(self, start: int, end: int, max_bytes: int | None = None) -> Folded:
         """Fold [start, end), or the beginning of it that is no larger than `max_bytes`; None: all of it."""
         task = self._task
         if end - start <= _FEW and max_bytes is not None:
-            found = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=max_bytes)
-            while found and (found[-1].offset or 0) >= end:
-                found.pop()
-            whole = not found or len(found) == end - start
-            self._size = sum(len(record.key or b"") + len(record.value or b"") for record in found)
-            end = end if whole else (found[-1].offset or 0) + 1  # a short answer may end at the bound on bytes: ask for the rest anew
-            return fold_records(task.of, task.partition, start, end, found, epoch=self.pointer.epoch, skip=task.skip, claimed=self._claimed)
+            records = self._log.read(task.topic, task.partition, start, limit=end - start, max_bytes=max_bytes)
+            while records and (records[-1].offset or 0) >= end:
+                records.pop()
+            complete = not records or len(records) == end - start
+            self._size = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+            end = end if complete else (records[-1].offset or 0) + 1  # a short answer may end at the bound on bytes: ask for the rest anew
+            return fold_records(
+                task.of, task.partition, start, end, records, epoch=self.pointer.epoch, skip=task.skip, claimed=self._claimed
+            )
         batches, size = [], 0
         for batch in self._log.scan(task.topic, task.partition, start, end, batch=self._rows):
             batches.append(batch)

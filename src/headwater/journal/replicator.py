@@ -75,13 +75,13 @@ def replicator(
 
         before = status.read()
 
-        def report(said: ReplicatorStatus) -> None:
-            if said.engine is None and before is not None:  # the last round was an earlier replicator's
-                said = msgspec.structs.replace(said, engine=before.engine)
-            _written(status, said)
-            metrics.stands(said)
+        def report(loop_status: ReplicatorStatus) -> None:
+            if loop_status.engine is None and before is not None:  # the last round was an earlier replicator's
+                loop_status = msgspec.structs.replace(loop_status, engine=before.engine)
+            _written(status, loop_status)
+            metrics.stands(loop_status)
             with suppress(OSError):  # as of the status
-                counted.write(metrics, said.pid)
+                counted.write(metrics, loop_status.pid)
 
         def count(outcome: RoundOutcome) -> None:
             metrics.copied(outcome, clock.now_ms())
@@ -112,8 +112,8 @@ def replicator(
             bases=JournalBases(settings.data / BASES, files=files, clock=clock),
         )
         opened.callback(loop.close)
-        found = Discovery(log, journal.prefixes)
-        chores = Chores(log, store, found, keep=journal.keep, clock=clock, active=lambda: loop.active, expired=metrics.expired)
+        discovery = Discovery(log, journal.prefixes)
+        chores = Chores(log, store, discovery, keep=journal.keep, clock=clock, active=lambda: loop.active, expired=metrics.expired)
         opened.enter_context(chores.running(stopping))
         yield loop
 

@@ -52,16 +52,16 @@ class ReplicatorMetrics(Collector):
         """Count a round. `now`: milliseconds."""
         self._seconds[outcome.engine].observe(outcome.seconds)
         self._records[outcome.engine].observe(outcome.records)
-        for one in outcome.partitions:
-            if not one.records:
+        for partition in outcome.partitions:
+            if not partition.records:
                 continue
             with self._guard:
-                topic = self._topics.setdefault(one.topic, _TopicCopied())
-            numbers = (one.records, one.tally.events, one.bytes, one.tally.forks, one.tally.gaps)
+                topic = self._topics.setdefault(partition.topic, _TopicCopied())
+            numbers = (partition.records, partition.tally.events, partition.bytes, partition.tally.forks, partition.tally.gaps)
             for counter, number in zip(topic.counters.values(), numbers, strict=True):
                 counter.add(number)
-            if one.timestamp:
-                topic.latency.observe(max(0, now - one.timestamp) / 1000)
+            if partition.timestamp:
+                topic.latency.observe(max(0, now - partition.timestamp) / 1000)
 
     def expired(self, topic: str, count: int, seconds: float) -> None:
         """Count the journals that a daily look through a topic has purged, and the time that it took."""
@@ -133,7 +133,7 @@ class ReplicatorMetrics(Collector):
         active = spark = 0.0
         if status is not None:
             active, spark = float(status.active), float(status.spark)
-            problems = [one.topic for one in status.partitions if one.problem is not None]
+            problems = [partition.topic for partition in status.partitions if partition.problem is not None]
             for topic in status.topics:
                 left_out.add_metric((topic,), status.quarantined.get(topic, 0))
                 stopped.add_metric((topic,), problems.count(topic))
@@ -176,7 +176,7 @@ class MetricsFile:
 def added(families: Iterable[Metric], before: Iterable[Metric]) -> list[Metric]:
     """Families with the counts of replicators that have ended added to their counters and histograms."""
     ended = {(metric.name, sample.name, *sorted(sample.labels.items())): sample for metric in before for sample in metric.samples}
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     for metric in families:
         joined = Metric(metric.name, metric.documentation, metric.type)
         for sample in metric.samples:
@@ -185,5 +185,5 @@ def added(families: Iterable[Metric], before: Iterable[Metric]) -> list[Metric]:
         for key in [key for key in ended if key[0] == metric.name and metric.type != "gauge"]:
             sample = ended.pop(key)  # of a topic of which the newer one has copied nothing yet
             joined.add_sample(sample.name, sample.labels, sample.value)
-        found.append(joined)
-    return found
+        metrics.append(joined)
+    return metrics

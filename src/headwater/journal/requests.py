@@ -152,15 +152,15 @@ class AppendEvents(JournalRequest, frozen=True, kw_only=True):
 
     def expected(self) -> int | None:
         """The last number that is expected. Errors: `BadInput`."""
-        given = None if self.body is None else self.body.expected
+        body_expected = None if self.body is None else self.body.expected
         if self.if_match is None:
-            return check_expected(given)
-        found = _ETAG.fullmatch(self.if_match.strip())
-        if found is None:
+            return check_expected(body_expected)
+        match = _ETAG.fullmatch(self.if_match.strip())
+        if match is None:
             raise BadInput(f"If-Match: {self.if_match[:60]} is no last number.", hint='Send it such as If-Match: "3".')
-        if given not in (None, int(found[1])):
-            raise BadInput(f"If-Match says {found[1]}, and the body expects {given}.", hint="Give one of them.")
-        return check_expected(int(found[1]))
+        if body_expected not in (None, int(match[1])):
+            raise BadInput(f"If-Match says {match[1]}, and the body expects {body_expected}.", hint="Give one of them.")
+        return check_expected(int(match[1]))
 
 
 class DeleteEvents(JournalRequest, frozen=True, kw_only=True):
@@ -199,9 +199,9 @@ def check_expected(expected: object) -> int | None:
     return expected
 
 
-def _check_consistency(given: object) -> None:
-    if given not in _CONSISTENCIES:
-        raise BadInput(f"{given!r:.40} is no consistency of reads.", hint=f"It is one of {', '.join(_CONSISTENCIES)}.")
+def _check_consistency(consistency: object) -> None:
+    if consistency not in _CONSISTENCIES:
+        raise BadInput(f"{consistency!r:.40} is no consistency of reads.", hint=f"It is one of {', '.join(_CONSISTENCIES)}.")
 
 
 def texts_of(written: str | None, what: str) -> frozenset[str]:
@@ -216,10 +216,10 @@ def texts_of(written: str | None, what: str) -> frozenset[str]:
         raise BadInput(f"{what}={written[:60]!r} is no list of texts.", hint=f'Write it such as {what}=a,b or {what}=["a","b"].') from None
 
 
-def listed(given: Collection[str] | None, what: str) -> str | None:
+def listed(texts: Collection[str] | None, parameter: str) -> str | None:
     """The parameter of a follow for a collection of texts. Errors: `BadInput`."""
-    if given is None:
+    if texts is None:
         return None
-    if isinstance(given, str) or not isinstance(given, Collection) or any(not isinstance(one, str) for one in given):
-        raise BadInput(f"{what}={given!r:.60} are no texts.", hint=f'Give them such as {what}={{"a"}}.')
-    return msgspec.json.encode(sorted(given)).decode()
+    if isinstance(texts, str) or not isinstance(texts, Collection) or any(not isinstance(text, str) for text in texts):
+        raise BadInput(f"{parameter}={texts!r:.60} are no texts.", hint=f'Give them such as {parameter}={{"a"}}.')
+    return msgspec.json.encode(sorted(texts)).decode()

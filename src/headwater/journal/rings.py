@@ -27,8 +27,11 @@ def living_rings(
     """
     for id in ids:
         slots = view.ring(id).slots
-        ends = any(one.at <= pointer + 1 for one in slots.values())
+        ends = any(snapshot.at <= pointer + 1 for snapshot in slots.values())
         stored = copied(id) if ends else None
-        kept = {slot: one for slot, one in slots.items() if not (ends and life_ended(one, pointer, stored))}
-        if kept:
-            yield id, {slot: msgspec.structs.replace(one, payload=view.payload(id, slot, one)) for slot, one in kept.items()}
+        living = {slot: snapshot for slot, snapshot in slots.items() if not (ends and life_ended(snapshot, pointer, stored))}
+        if living:
+            yield (
+                id,
+                {slot: msgspec.structs.replace(snapshot, payload=view.payload(id, slot, snapshot)) for slot, snapshot in living.items()},
+            )

@@ -100,16 +100,16 @@ class PartitionSealing:
                 return sorted(left)
             wanted = set(ids)
         missing = [id for id in wanted if id not in self._keyed]
-        found = keys.store.keys(self._topic, missing)
+        stored_keys = keys.store.keys(self._topic, missing)
         unfinished: list[str] = []
         new: list[str] = []
         for id in missing:
-            there = found.get(id, ())
-            active = next((key for key in reversed(there) if key.state == "active"), None)
+            journal_keys = stored_keys.get(id, ())
+            active = next((key for key in reversed(journal_keys) if key.state == "active"), None)
             try:
                 if active is not None:
                     self._keyed[id] = keys.usable(self._topic, active)
-                elif any(key.state == "retired" for key in there):
+                elif any(key.state == "retired" for key in journal_keys):
                     unfinished.append(id)
                 else:
                     self._check_begin(id, last(id), known)
@@ -143,26 +143,26 @@ class PartitionSealing:
 
     def record(self, draft: PlainDraft | AppendDraft, entity: EntityCipher, first: int, own: tuple[Header, ...]) -> Record:
         """The record of an Append. Errors: `TooLarge`, and those of `sealed_record`."""
-        made = sealed_record(draft, entity, first, by=self._by, ending=self._ending, own=own)
+        sealed = sealed_record(draft, entity, first, by=self._by, ending=self._ending, own=own)
         if draft.size + OVERHEAD * draft.count > self._max_record:  # sizes of drafts are estimates
-            size = len(made.value or b"") + len(draft.key) + 200
+            size = len(sealed.value or b"") + len(draft.key) + 200
             if size > self._max_record:
                 raise TooLarge(f"An encrypted Append of {size} bytes is too large.", hint="Append less at once.")
-        return made
+        return sealed
 
     # -- erasures ---------------------------------------------------------------------------------------------
 
     def retire(self, id: str, *, there: bool, who: str, why: str) -> bool:
         """Step one. `there`: the journal has a last number. False: there is nothing to erase."""
         keys = self._cipher.keys()
-        found = keys.store.keys(self._topic, [id]).get(id, [])
-        if any(key.state == "active" for key in found):
+        stored_keys = keys.store.keys(self._topic, [id]).get(id, [])
+        if any(key.state == "active" for key in stored_keys):
             keys.store.retire(self._topic, id, who=who, why=why)
-        elif there and not any(key.state == "retired" for key in found):
+        elif there and not any(key.state == "retired" for key in stored_keys):
             keys.store.add(self._topic, [keys.placeholder(id, who=who, why=why)])
             keys.store.retire(self._topic, id, who=who, why=why)  # a key that another process has made meanwhile
         self.drop(id)
-        return there or any(key.state != "destroyed" for key in found)
+        return there or any(key.state != "destroyed" for key in stored_keys)
 
     def unfinished(self, id: str) -> bool:
         """Whether the journal that is there now is the one to be erased: it has retired keys, and no newer one."""

@@ -20,14 +20,16 @@ _MOST = 64
 
 def jumps_after(jumps: Jumps, segment_size: int, last: int, numbers: Iterable[int]) -> Jumps:
     """The stretches after events of these numbers have come. `last`: the highest number before them, 0: there was none."""
-    kept, reached = list(jumps), segment_of(last, segment_size) if last else -1
+    stretches, reached = list(jumps), segment_of(last, segment_size) if last else -1
     for segment in sorted({segment_of(number, segment_size) for number in numbers}):
         if segment > reached:
-            kept.append((reached + 1, segment - 1))
+            stretches.append((reached + 1, segment - 1))
             reached = segment
         else:
-            kept = [part for begin, end in kept for part in _without(begin, end, segment)]
-    long = sorted((stretch for stretch in kept if stretch[1] - stretch[0] + 1 >= SHORTEST), key=lambda stretch: stretch[0] - stretch[1])
+            stretches = [part for begin, end in stretches for part in _without(begin, end, segment)]
+    long = sorted(
+        (stretch for stretch in stretches if stretch[1] - stretch[0] + 1 >= SHORTEST), key=lambda stretch: stretch[0] - stretch[1]
+    )
     return tuple(sorted(long[:_MOST]))
 
 

@@ -81,8 +81,8 @@ def _tail_events(append: ActionRecord, partition: int) -> list[EventRecord]:
     assert body is not None
     if action.payload_type == "json" and action.metadata is None and not append.headers:
         form = decode_json_body(body)
-        given, origin, version = form.metadata, action.origin, action.version
-        if given is None or (given.expire_after is None and given.data is _UNSET):
+        form_metadata, origin, version = form.metadata, action.origin, action.version
+        if form_metadata is None or (form_metadata.expire_after is None and form_metadata.data is _UNSET):
             return [
                 EventRecord(
                     event.seq_nr,
@@ -103,11 +103,11 @@ def _shown(payload: Payload | None) -> Any:
 
 def _whole(partition: int, *columns: Any) -> EventRecord:
     seq_nr, timestamp, offset, origin, version, tags, metadata, kind, payload, headers = columns
-    kept = None if kind is None else Payload(PayloadKind(kind), payload)
-    if is_sealed(kept):
+    stored_payload = None if kind is None else Payload(PayloadKind(kind), payload)
+    if is_sealed(stored_payload):
         raise _Sealed
     row = EventRow(
-        seq_nr, timestamp, partition, offset, origin, version, None, _tags(tags) if tags else (), metadata, kept,
+        seq_nr, timestamp, partition, offset, origin, version, None, _tags(tags) if tags else (), metadata, stored_payload,
         _headers(headers) if headers else (),
     )  # fmt: skip
     return events_of([row])[0]

@@ -141,12 +141,12 @@ def show_trail_record(record: Record, pointer: int, partition: int) -> TrailReco
     offset = record.offset or 0
     time, copied = show_time(record.timestamp), offset <= pointer
     try:
-        found = read_record(record)
+        action_record = read_record(record)
     except UnreadableRecord as error:
         return TrailRecord(partition=partition, offset=offset, timestamp=time, action="unreadable", copied=copied, problem=error.message)
-    if found is None:
+    if action_record is None:
         return None
-    action = found.action
+    action = action_record.action
     return TrailRecord(
         partition=partition,
         offset=offset,

@@ -106,8 +106,8 @@ class Ring(NamedTuple):
 
     def of(self, record_id: uuid.UUID | None) -> list[tuple[int, Snapshot]]:
         """Slots and snapshots of one life, the newest first."""
-        found = [(slot, one) for slot, one in self.slots.items() if one.record_id == record_id]
-        return sorted(found, key=lambda pair: pair[1].age, reverse=True)
+        pairs = [(slot, snapshot) for slot, snapshot in self.slots.items() if snapshot.record_id == record_id]
+        return sorted(pairs, key=lambda pair: pair[1].age, reverse=True)
 
 
 EMPTY_RING = Ring({})
@@ -115,19 +115,21 @@ EMPTY_RING = Ring({})
 
 def _apply(slots: dict[int, Snapshot], action: SnapshotAction) -> None:
     if isinstance(action, SnapshotDeletion):
-        for slot in [slot for slot, one in slots.items() if one.record_id == action.record_id and action.criteria.matches(one)]:
+        for slot in [
+            slot for slot, snapshot in slots.items() if snapshot.record_id == action.record_id and action.criteria.matches(snapshot)
+        ]:
             del slots[slot]
         return
-    if any(one.record_id != action.record_id for one in slots.values()):
-        if action.at <= max(one.at for one in slots.values()):
+    if any(snapshot.record_id != action.record_id for snapshot in slots.values()):
+        if action.at <= max(snapshot.at for snapshot in slots.values()):
             return  # of a life that has ended
         slots.clear()
     slots[_slot(slots, action.seq_nr)] = action
 
 
 def _slot(slots: Mapping[int, Snapshot], seq_nr: int) -> int:
-    for slot, one in slots.items():
-        if one.seq_nr == seq_nr:
+    for slot, snapshot in slots.items():
+        if snapshot.seq_nr == seq_nr:
             return slot
     if len(slots) < SLOTS:
         return next(slot for slot in range(SLOTS) if slot not in slots)
@@ -148,16 +150,16 @@ def life_ended(action: SnapshotAction, pointer: int, copied: Copied) -> bool:
 
 def living(actions: Iterable[SnapshotAction], pointer: int, copied: Callable[[], Copied]) -> list[SnapshotAction]:
     """The actions whose life has not ended at the pointer of the journals' copy. `copied`: looks the journal up, where that is needed."""
-    found = list(actions)
-    if not any(action.at <= pointer + 1 for action in found):
-        return found
+    all_actions = list(actions)
+    if not any(action.at <= pointer + 1 for action in all_actions):
+        return all_actions
     stored = copied()
-    return [action for action in found if not life_ended(action, pointer, stored)]
+    return [action for action in all_actions if not life_ended(action, pointer, stored)]
 
 
 def purged_slots(slots: Mapping[int, Snapshot], purged: int) -> list[int]:
     """The slots that a Purge at an offset of the journal's partition empties."""
-    return [slot for slot, one in slots.items() if one.at <= purged]
+    return [slot for slot, snapshot in slots.items() if snapshot.at <= purged]
 
 
 def _within(value: int, low: int | None, high: int | None) -> bool:

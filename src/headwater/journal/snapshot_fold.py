@@ -56,7 +56,7 @@ def fold_snapshots(
 ) -> FoldedSnapshots:
     """What the records of [start, end), in their order, change. `generation`: as `snapshot_generation` makes it. `skip`: offsets of
     quarantined records. Where a record is poison, the change ends at its offset."""
-    found: dict[str, list[SnapshotAction]] = {}
+    actions_by_id: dict[str, list[SnapshotAction]] = {}
     newest, poison = 0, None
     journals = generation_of_journals(generation)
     for record in records:
@@ -69,14 +69,14 @@ def fold_snapshots(
             break
         newest = record.timestamp or newest
         if read is not None:
-            found.setdefault(read[0], []).append(read[1])
+            actions_by_id.setdefault(read[0], []).append(read[1])
     change = SnapshotsChange(
         topic=topic,
         partition=partition,
         generation=generation,
         start=start,
         end=end if poison is None else poison.offset,
-        journals=tuple(SnapshotsChanged(id, tuple(actions)) for id, actions in found.items()),
+        journals=tuple(SnapshotsChanged(id, tuple(actions)) for id, actions in actions_by_id.items()),
         timestamp=newest,
     )
     return FoldedSnapshots(change, poison)

@@ -22,9 +22,9 @@ class SnapshotMetrics:
         """A snapshot with a payload of so many bytes is durable."""
         self._saved.observe(size)
 
-    def loaded(self, found: bool) -> None:
+    def loaded(self, matched: bool) -> None:
         """A snapshot was asked for; whether one matched."""
-        self._loads["found" if found else "none"].add()
+        self._loads["found" if matched else "none"].add()
 
     def deleted(self, count: int) -> None:
         """So many snapshots were deleted."""
@@ -33,7 +33,7 @@ class SnapshotMetrics:
     def families(self) -> Iterator[Metric]:
         """The metrics as Prometheus reads them."""
         yield histogram_family(
-            "headwater_journal_snapshot_bytes", "The payload of a saved snapshot.", [], [((), self._saved)], lambda found: found
+            "headwater_journal_snapshot_bytes", "The payload of a saved snapshot.", [], [((), self._saved)], lambda entry: entry
         )
         loads = CounterMetricFamily("headwater_journal_snapshot_loads", "Loads of a snapshot.", labels=["outcome"])
         for outcome, counter in self._loads.items():

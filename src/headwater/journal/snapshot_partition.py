@@ -83,7 +83,7 @@ class SnapshotPartition:
         if living is None:
             return []
         ring = self._viewed(lambda read: read.ring(id), EMPTY_RING)
-        return [one for _, one in ring.of(living.life.record_id) if criteria.matches(one)]
+        return [snapshot for _, snapshot in ring.of(living.life.record_id) if criteria.matches(snapshot)]
 
     def load(self, id: str, criteria: SnapshotCriteria) -> Snapshot | None:
         """The newest snapshot that matches, with its payload in clear. Errors: `Differs` where it was saved behind the end of the journals'
@@ -130,17 +130,17 @@ class SnapshotPartition:
 
     def _append(self, record: Record) -> int:
         try:
-            found = self._log.topic(self.name)
+            topic = self._log.topic(self.name)
         except UnknownTopic:
             settings = msgspec.structs.replace(self._journals.settings, owner="")
-            found = self._log.create_topic(self.name, partitions=self._journals.partitions, settings=settings, part=PART)
-        if found.partitions != self._journals.partitions:
+            topic = self._log.create_topic(self.name, partitions=self._journals.partitions, settings=settings, part=PART)
+        if topic.partitions != self._journals.partitions:
             raise Unsupported(
-                f"{self._journals.name} has {self._journals.partitions} partitions, and {self.name} has {found.partitions}.",
+                f"{self._journals.name} has {self._journals.partitions} partitions, and {self.name} has {topic.partitions}.",
                 hint=f"Give {self.name} as many with Kafka's own tools, or delete it where its snapshots are of earlier journals.",
             )
         self._check_end(
-            JournalTopic(self.name, found.partitions, snapshot_generation(found.generation, self._journals.generation), "snapshots")
+            JournalTopic(self.name, topic.partitions, snapshot_generation(topic.generation, self._journals.generation), "snapshots")
         )
         return self._log.append(self.name, self.number, [record], part=PART)[0]
 
@@ -182,14 +182,14 @@ class SnapshotPartition:
         if whole and reach.away():
             return call(_SnapshotRead(self._log, topic, self.number, tail=self._tail, view=None, start=0))
         try:
-            found = self._once(topic, call)
+            answer = self._once(topic, call)
         except Unavailable as error:
             if not whole or isinstance(error, Closed):
                 raise
             reach.lost()
             return call(_SnapshotRead(self._log, topic, self.number, tail=self._tail, view=None, start=0))
         reach.found()
-        return found
+        return answer
 
     def _check_absent(self) -> None:
         """Once, where no topic of snapshots is there. Errors: `Differs` where the store has copied some: an entity whose events are deleted
@@ -239,10 +239,10 @@ class _SnapshotRead:
     def newest(self, id: str, record_id: uuid.UUID | None, criteria: SnapshotCriteria) -> Snapshot | None:
         """The newest snapshot that matches, with its payload."""
         stored, ring = self._both(id)
-        for slot, one in ring.of(record_id):
-            if criteria.matches(one):
+        for slot, snapshot in ring.of(record_id):
+            if criteria.matches(snapshot):
                 try:
-                    return msgspec.structs.replace(one, payload=self._payload(stored, id, slot, one))
+                    return msgspec.structs.replace(snapshot, payload=self._payload(stored, id, slot, snapshot))
                 except UnreadableRecord as error:
                     if error.offset not in self._quarantined():
                         raise
@@ -264,13 +264,13 @@ class _SnapshotRead:
         return stored, stored.then(self._readable(actions))
 
     def _readable(self, actions: Iterable[SnapshotAction | UnreadableRecord]) -> list[SnapshotAction]:
-        found: list[SnapshotAction] = []
+        readable: list[SnapshotAction] = []
         for action in actions:
             if not isinstance(action, UnreadableRecord):
-                found.append(action)
+                readable.append(action)
             elif action.offset not in self._quarantined():
                 raise action
-        return found
+        return readable
 
     def _quarantined(self) -> tuple[int, ...]:
         control = ControlLog(self._log, self._topic.journals)
@@ -326,12 +326,12 @@ class SnapshotTail:
                 if self._count > _MOST:
                     self._drop(start)
                 self._read(log, topic, partition, end)
-            return [one for one in self._actions.get(key, ()) if start <= one.offset < end]
+            return [action for action in self._actions.get(key, ()) if start <= action.offset < end]
 
     def _drop(self, start: int) -> None:
         """Forget what is copied by now."""
-        kept = {key: [one for one in actions if one.offset >= start] for key, actions in self._actions.items()}
-        self._actions = {key: actions for key, actions in kept.items() if actions}
+        remaining = {key: [action for action in actions if action.offset >= start] for key, actions in self._actions.items()}
+        self._actions = {key: actions for key, actions in remaining.items() if actions}
         self._count, self._since = sum(map(len, self._actions.values())), max(self._since, start)
 
     def _read(self, log: Log, topic: JournalTopic, partition: int, end: int) -> None:
@@ -359,15 +359,15 @@ def _found(log: Log, topic: JournalTopic, partition: int, key: bytes, start: int
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found: list[SnapshotAction | UnreadableRecord] = []
+    actions: list[SnapshotAction | UnreadableRecord] = []
     for batch in log.scan(topic.name, partition, start, end):
         rows = pc.indices_nonzero(pc.equal(batch.column("key").cast(pa.binary()), pa.scalar(key, pa.binary()))).to_pylist()
         columns = [batch.column(name) for name in _COLUMNS]
         for row in rows:
             action = _action(topic, _described(*(column[row].as_py() for column in columns)))
             if action is not None:
-                found.append(action)
-    return found
+                actions.append(action)
+    return actions
 
 
 def _action(topic: JournalTopic, record: Record) -> SnapshotAction | UnreadableRecord | None:

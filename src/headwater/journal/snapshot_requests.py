@@ -39,9 +39,9 @@ def read_snapshot_body(body: bytes) -> SnapshotBody:
 
 def send_snapshot(body: SnapshotBody) -> bytes:
     """The JSON of a body, without what is left out."""
-    given: dict[str, Any] = {"payload": body.payload}
+    fields: dict[str, Any] = {"payload": body.payload}
     numbers = {"seq_nr": body.seq_nr, "offset": body.offset}
-    return json.encode(given | {name: number for name, number in numbers.items() if number is not None})
+    return json.encode(fields | {name: number for name, number in numbers.items() if number is not None})
 
 
 class SaveSnapshot(JournalRequest, frozen=True, kw_only=True):

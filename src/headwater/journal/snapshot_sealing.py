@@ -54,22 +54,22 @@ class SnapshotSealing:
         if not self._caught_up:
             self._cipher.catch_up()
             self._caught_up = True
-        there = keys.store.keys(self._topic, [id]).get(id, [])
-        active = next((key for key in reversed(there) if key.state == "active"), None)
+        stored_keys = keys.store.keys(self._topic, [id]).get(id, [])
+        active = next((key for key in reversed(stored_keys) if key.state == "active"), None)
         if active is not None:
             return keys.usable(self._topic, active)
-        if any(key.state == "retired" for key in there):
+        if any(key.state == "retired" for key in stored_keys):
             raise _erasing(id)
         newest = self._newest(id, head.last)
         if newest is not None and is_sealed(newest):
             used = read_envelope(newest.data).key_id
-            if any(key.key_id == used for key in there):
+            if any(key.key_id == used for key in stored_keys):
                 raise erased(id)
             raise Undecryptable(
                 f"Journal {id!r:.60} in {self._topic} is encrypted, and its key is not in the key store.",
                 hint="The key store is older than the log: bring back the newest backup of it.",
             )
-        return self._made(keys, id, head, {key.key_id for key in there})
+        return self._made(keys, id, head, {key.key_id for key in stored_keys})
 
     def _newest(self, id: str, last: int) -> Payload | None:
         row = self._journals.event(id, last)
@@ -77,14 +77,18 @@ class SnapshotSealing:
 
     def _made(self, keys: EntityKeys, id: str, head: Head, before: set[bytes]) -> EntityCipher:
         """A new key, which no erasure under way has overlooked."""
-        made = keys.create(self._topic, [id], self._cipher.name() or USUAL)[id]
+        new_key = keys.create(self._topic, [id], self._cipher.name() or USUAL)[id]
         now = keys.store.keys(self._topic, [id]).get(id, [])
-        there, _ = self._journals.head(id)
-        if there is None or there.record_id != head.record_id or any(key.state != "active" and key.key_id not in before for key in now):
+        current_head, _ = self._journals.head(id)
+        if (
+            current_head is None
+            or current_head.record_id != head.record_id
+            or any(key.state != "active" and key.key_id not in before for key in now)
+        ):
             # One that is retired by now is the erasure's: it needs it, where it is the only one, to be finished after a crash.
-            keys.store.destroy(self._topic, [key for key in now if key.key_id == made.key_id and key.state == "active"])
+            keys.store.destroy(self._topic, [key for key in now if key.key_id == new_key.key_id and key.state == "active"])
             raise _erasing(id)
-        return made
+        return new_key
 
 
 def _erasing(id: str) -> Conflict:

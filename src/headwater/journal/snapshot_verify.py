@@ -55,14 +55,14 @@ def verify_rings(
             hint=f"It is older. Let it begin with the base: `headwater journal rebuild {journals.name}`.",
         )
     for _ in range(_TIMES):
-        known = _journals_pointer(store, journals, partition)
+        journals_pointer = _journals_pointer(store, journals, partition)
         with copy.view() as view:
-            fold(journals, known + 1, controls[0])
+            fold(journals, journals_pointer + 1, controls[0])
             fold(snapshots, view.pointer.offset + 1, controls[1])
             expected = scratch.snapshots(snapshots.name, partition, snapshots.generation)
             assert expected is not None
             count, difference = _compared(expected, view)
-            still = known == _journals_pointer(store, journals, partition) and _unchanged(copy, view)
+            still = journals_pointer == _journals_pointer(store, journals, partition) and _unchanged(copy, view)
         if not difference or still:
             return count, difference
     raise Conflict(f"The copy of {snapshots.name}/{partition} changes while it is compared.", hint="Verify it again in a quieter moment.")
@@ -114,10 +114,10 @@ def _unchanged(copy: RingStore, view: RingView) -> bool:
 def _compared(expected: RingStore, view: RingView) -> tuple[int, str]:
     count = 0
     with expected.view() as wanted:
-        for want, found in zip_longest(_all(wanted), _all(view)):
-            if want != found:
-                id, slot, *_ = found or want or ("", 0)
-                return count, f"Journal {id!r}, snapshot in slot {slot}: {found!s:.300} instead of {want!s:.300}."
+        for wanted_row, stored_row in zip_longest(_all(wanted), _all(view)):
+            if wanted_row != stored_row:
+                id, slot, *_ = stored_row or wanted_row or ("", 0)
+                return count, f"Journal {id!r}, snapshot in slot {slot}: {stored_row!s:.300} instead of {wanted_row!s:.300}."
             count += 1
     return count, ""
 
@@ -126,6 +126,6 @@ def _all(view: RingView) -> Iterator[tuple[object, ...]]:
     after: str | None = None
     while ids := view.ids(after):
         for id in ids:
-            for slot, one in sorted(view.ring(id).slots.items()):
-                yield (id, slot, *snapshot_content(one, view.payload(id, slot, one)))
+            for slot, snapshot in sorted(view.ring(id).slots.items()):
+                yield (id, slot, *snapshot_content(snapshot, view.payload(id, slot, snapshot)))
         after = ids[-1]

@@ -70,11 +70,11 @@ def save_record(
     timestamp: int | None = None,
 ) -> Record:
     """The record that saves a snapshot."""
-    said = _Save(
+    header = _Save(
         journal=life.generation, at=life.at, life=life.record_id, origin=by[0], version=by[1], seq_nr=seq_nr,
         payload_type=KIND_NAMES[payload.kind],  # type: ignore[arg-type]
     )  # fmt: skip
-    return Record(key_of(id), payload.data, ((HEADER, msgspec.json.encode(said)),), timestamp)
+    return Record(key_of(id), payload.data, ((HEADER, msgspec.json.encode(header)),), timestamp)
 
 
 def deletion_record(
@@ -86,11 +86,11 @@ def deletion_record(
     timestamp: int | None = None,
 ) -> Record:
     """The record that deletes snapshots."""
-    said = _Delete(
+    header = _Delete(
         journal=life.generation, at=life.at, life=life.record_id, origin=by[0], version=by[1],
         **msgspec.structs.asdict(criteria),
     )  # fmt: skip
-    return Record(key_of(id), None, ((HEADER, msgspec.json.encode(said)),), timestamp)
+    return Record(key_of(id), None, ((HEADER, msgspec.json.encode(header)),), timestamp)
 
 
 def read_snapshot(record: Record, generation: str, *, payload: bool = True) -> tuple[str, SnapshotAction] | None:
@@ -118,20 +118,23 @@ def _read(record: Record, header: bytes, generation: str, offset: int, with_payl
     assert record.key is not None
     assert record.timestamp is not None
     try:
-        said = _header.decode(header)
+        fields = _header.decode(header)
         id = record.key.decode()
     except _UNREADABLE as error:
         raise unreadable(f"Its header {HEADER} or its key cannot be decoded: {error}.") from error
-    if said.journal != generation:
+    if fields.journal != generation:
         return None
-    if isinstance(said, _Delete):
+    if isinstance(fields, _Delete):
         criteria = SnapshotCriteria(
-            min_seq_nr=said.min_seq_nr, max_seq_nr=said.max_seq_nr, min_timestamp=said.min_timestamp, max_timestamp=said.max_timestamp
+            min_seq_nr=fields.min_seq_nr,
+            max_seq_nr=fields.max_seq_nr,
+            min_timestamp=fields.min_timestamp,
+            max_timestamp=fields.max_timestamp,
         )
-        return id, SnapshotDeletion(criteria, offset, said.at, said.life)
-    kind = _KINDS[said.payload_type]
+        return id, SnapshotDeletion(criteria, offset, fields.at, fields.life)
+    kind = _KINDS[fields.payload_type]
     payload = _payload(kind, record.value) if with_payload else None
-    return id, Snapshot(said.seq_nr, record.timestamp, offset, said.at, kind, said.life, said.origin, said.version, payload)
+    return id, Snapshot(fields.seq_nr, record.timestamp, offset, fields.at, kind, fields.life, fields.origin, fields.version, payload)
 
 
 def _payload(kind: PayloadKind, value: bytes | None) -> Payload:

@@ -53,15 +53,15 @@ class JournalActions(SparkTable):
         JournalTopics(log, JOURNAL_SECTION.of(load().settings)).find(self._name)
 
     def rows(self, partition: int, batch: pa.RecordBatch, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
-        made: list[dict[str, Any]] = []
-        found = (batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value", "headers"))
-        for offset, timestamp, key, value, block in zip(*found, strict=True):
+        cell_rows: list[dict[str, Any]] = []
+        source_columns = (batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value", "headers"))
+        for offset, timestamp, key, value, block in zip(*source_columns, strict=True):
             headers = () if block is None else tuple(decode_headers(block))
             if self._id is None or key == self._id.encode():
                 cells = _action_cells(Record(key, value, headers, timestamp, offset=offset))
                 if cells is not None:
-                    made.append({**cells, "partition": partition, "offset": offset, "timestamp": timestamp})
-        return columns(self.schema, made, wanted)
+                    cell_rows.append({**cells, "partition": partition, "offset": offset, "timestamp": timestamp})
+        return columns(self.schema, cell_rows, wanted)
 
 
 def _action_cells(record: Record) -> dict[str, Any] | None:
@@ -69,14 +69,14 @@ def _action_cells(record: Record) -> dict[str, Any] | None:
     cells: dict[str, Any] = dict.fromkeys(JournalActions.schema.names)
     cells |= {"headers": (), "problem": ""}
     try:
-        found = read_record(record)
+        action_record = read_record(record)
     except UnreadableRecord as error:
         id = None if record.key is None else record.key.decode(errors="replace")
         return {**cells, "id": id, "action": "unreadable", "problem": error.message}
-    if found is None:
+    if action_record is None:
         return None
-    action = found.action
-    cells |= {"id": found.id, "action": type(action).__name__.lower(), "headers": found.headers}
+    action = action_record.action
+    cells |= {"id": action_record.id, "action": type(action).__name__.lower(), "headers": action_record.headers}
     cells |= {"origin": action.origin, "version": action.version}
     if isinstance(action, Append):
         cells |= {"first": action.first, "last": action.last}

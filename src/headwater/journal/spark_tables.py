@@ -96,13 +96,13 @@ class _JournalTable(PlannedTable):
         if log.topic(part.topic).generation != part.generation:
             raise Conflict(f"Topic {part.topic} was deleted and created again while it was read.", hint="Load it again.")
         with open_store(part.store) as store, EventOpener(log, part) as opener:
-            made: list[dict[str, Any]] = []
+            cell_rows: list[dict[str, Any]] = []
             for cells in self._all(log, store, part, opener) if self._choice.id is None else self._one(log, store, part, opener):
-                made.append(cells)
-                if len(made) == _MOST:
-                    yield columns(self.schema, made, wanted)
-                    made = []
-            yield columns(self.schema, made, wanted)
+                cell_rows.append(cells)
+                if len(cell_rows) == _MOST:
+                    yield columns(self.schema, cell_rows, wanted)
+                    cell_rows = []
+            yield columns(self.schema, cell_rows, wanted)
 
     def _one(self, log: Log, store: JournalStore, part: PartitionPart, opener: EventOpener) -> Iterator[dict[str, Any]]:
         """The rows of the journal that is chosen, as a read finds them: in each of its places, and by its own records alone."""
@@ -142,13 +142,13 @@ class _JournalTable(PlannedTable):
             places = places_of(key_of(id), part.counts)
             if len(places) > 1 and part.partition in places:
                 older = [partition(number) for number in places[: places.index(part.partition)]]
-                if all(one.joined(id, one.end()).head is None for one in older):
+                if all(older_partition.joined(id, older_partition.end()).head is None for older_partition in older):
                     newest = partition(places[-1])
                     end = part.end if newest.number == part.partition else newest.end()
                     yield from self._of_chosen(id, GrownJournal([partition(number) for number in places], id), end, opener)
             else:
-                kept = None if change is not None and change.fold.purged >= 0 else stored
-                yield from self._of_journal(part, view, id, head, kept, change, opener)
+                stored_head = None if change is not None and change.fold.purged >= 0 else stored
+                yield from self._of_journal(part, view, id, head, stored_head, change, opener)
 
     @abstractmethod
     def _of_journal(
@@ -260,26 +260,28 @@ class JournalHeads(_JournalTable):
 
 def journal_table(name: str, options: Mapping[str, str]) -> Table:
     """The table of `journal:name`. Errors: `BadInput`, `BadBounds`."""
-    given = {option.lower(): value for option, value in options.items()}
-    view = given.get("view", "events")
+    lowercase_options = {option.lower(): value for option, value in options.items()}
+    view = lowercase_options.get("view", "events")
     if view not in VIEWS:
         raise BadInput(f"Journals have no view {view!r:.40}.", hint=f"It is one of {', '.join(VIEWS)}.")
-    numbers = [None if (text := given.get(option.lower())) is None else _number(text, option) for option in ("fromSeqNr", "toSeqNr")]
+    numbers = [
+        None if (text := lowercase_options.get(option.lower())) is None else _number(text, option) for option in ("fromSeqNr", "toSeqNr")
+    ]
     if view != "events" and numbers != [None, None]:
         raise BadInput(f"The view {view} has no events to choose from.", hint="Leave fromSeqNr and toSeqNr out, or read the view events.")
-    lenient = given.get("undecryptable", "fail")
-    if lenient not in ("fail", "null") or (view != "events" and "undecryptable" in given):
+    lenient = lowercase_options.get("undecryptable", "fail")
+    if lenient not in ("fail", "null") or (view != "events" and "undecryptable" in lowercase_options):
         raise BadInput(f"undecryptable={lenient!r:.40} is not possible for the view {view}.", hint="It is fail or null, for events alone.")
     start, stop = numbers[0] or 1, numbers[1]
     check_range(start, stop)
     topic_of(name, JOURNAL_SECTION.of(load().settings).prefixes)
-    choice = EventChoice(None if "id" not in given else check_id(given["id"]), start, stop, lenient == "null")
-    made: dict[str, type[JournalEvents | JournalHeads | JournalActions]] = {
+    choice = EventChoice(None if "id" not in lowercase_options else check_id(lowercase_options["id"]), start, stop, lenient == "null")
+    table_types: dict[str, type[JournalEvents | JournalHeads | JournalActions]] = {
         "events": JournalEvents,
         "heads": JournalHeads,
         "actions": JournalActions,
     }
-    return made[view](name, choice)
+    return table_types[view](name, choice)
 
 
 def _opened(log: Log, store: JournalStore, part: PartitionPart) -> Callable[[int], JournalPartition]:

@@ -45,9 +45,9 @@ class SqliteKeyStore(KeyStore):
         self._opened: Database | None = None
 
     def identity(self, *, create: bool = False) -> str:
-        found = self._read("note", _IDENTITY)
-        if found or not create:
-            return str(found[0][0]) if found else ""
+        rows = self._read("note", _IDENTITY)
+        if rows or not create:
+            return str(rows[0][0]) if rows else ""
         with self._explaining(), self._database().transaction() as transaction:
             transaction.rows(_STATEMENTS["first_note"], (_IDENTITY, self._ids()))
             return str(transaction.rows(_STATEMENTS["note"], (_IDENTITY,))[0][0])
@@ -60,7 +60,7 @@ class SqliteKeyStore(KeyStore):
             return {}
         with self._explaining(), database.snapshot() as snapshot:
             rows = {id: snapshot.rows(statement, (topic, id)) for id in ids}
-        return {id: [self._key(row) for row in found] for id, found in rows.items() if found}
+        return {id: [self._key(row) for row in key_rows] for id, key_rows in rows.items() if key_rows}
 
     def add(self, topic: str, keys: Sequence[StoredKey]) -> None:
         rows = [(topic, k.id, k.key_id, k.cipher, k.state, k.master, k.wrapped, k.created, k.who, k.why) for k in keys]

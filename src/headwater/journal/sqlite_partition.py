@@ -121,9 +121,9 @@ class SqlitePartitionStore(PartitionStore):
             for id, key, *columns in transaction.many(STATEMENTS["stored_head"], [(journal.id,) for journal in change.journals]):
                 keys[id], heads[id] = key, head_of_columns(self.partition, columns)
         rows: list[tuple[int, tuple[EventRow, ...]]] = []
-        made: list[Row] = []
+        inserted_heads: list[Row] = []
         moved: list[Row] = []
-        gone: list[Row] = []
+        deleted_heads: list[Row] = []
         deleted: list[Row] = []
         for update in journal_updates(change, heads, segment_size=self._segment_size, tally=tally):
             head = update.head
@@ -131,7 +131,7 @@ class SqlitePartitionStore(PartitionStore):
                 if head is None:
                     continue
                 key = last_key = last_key + 1
-                made.append((key, update.id, *_head_columns(head)))
+                inserted_heads.append((key, update.id, *_head_columns(head)))
             else:
                 key = keys[update.id]
                 if update.purges:
@@ -139,7 +139,7 @@ class SqlitePartitionStore(PartitionStore):
                 elif update.delete_to:
                     deleted.append((key, update.delete_to))
                 if head is None:
-                    gone.append((key,))
+                    deleted_heads.append((key,))
                 else:
                     moved.append((key, *_head_columns(head)))
             if update.rows:
@@ -149,8 +149,8 @@ class SqlitePartitionStore(PartitionStore):
         for name, values in (
             ("delete_rows", deleted),
             ("purge_snapshots", purged),
-            ("delete_head", gone),
-            ("insert_head", made),
+            ("delete_head", deleted_heads),
+            ("insert_head", inserted_heads),
             ("update_head", moved),
         ):
             if values:
@@ -210,17 +210,17 @@ class SqlitePartitionView(PartitionView):
         first, last = max(start, head.deleted + 1), head.seq_nr if stop is None else min(stop, head.seq_nr)
         if first > last:
             return
-        found = self._snapshot.rows(f"{_ROWS} {batch:d}", (id, first, last))
-        while found:
+        stored_rows = self._snapshot.rows(f"{_ROWS} {batch:d}", (id, first, last))
+        while stored_rows:
             try:
-                rows = _event_rows(found, self._partition, head.record_id)
+                rows = _event_rows(stored_rows, self._partition, head.record_id)
             except ROTTEN as error:
                 raise self._store.damaged(error) from error
             yield rows
-            if len(found) < batch:
+            if len(stored_rows) < batch:
                 return
-            seq_nr, _, offset, *_, rowid = found[-1]
-            found = self._snapshot.rows(f"{_NEXT_ROWS} {batch:d}", (id, seq_nr, last, seq_nr, offset, rowid))
+            seq_nr, _, offset, *_, rowid = stored_rows[-1]
+            stored_rows = self._snapshot.rows(f"{_NEXT_ROWS} {batch:d}", (id, seq_nr, last, seq_nr, offset, rowid))
 
     def ids(self, after: str | None = None, limit: int = 1000) -> list[str]:
         return [id for (id,) in self._page("ids", after, limit)]
@@ -270,7 +270,7 @@ class SqlitePartitionView(PartitionView):
         return self._snapshot.rows(STATEMENTS[name], (after, limit))
 
 
-def _event_rows(found: list[Row], partition: int, record_id: uuid.UUID | None) -> list[EventRow]:
+def _event_rows(rows: list[Row], partition: int, record_id: uuid.UUID | None) -> list[EventRow]:
     """One expression for each row: this is where reading spends its time."""
     return [
         EventRow(
@@ -286,7 +286,7 @@ def _event_rows(found: list[Row], partition: int, record_id: uuid.UUID | None) -
             Payload(_KINDS[kind], payload) if kind else None,  # type: ignore[arg-type]
             _headers(headers) if headers else (),
         )
-        for seq_nr, timestamp, offset, origin, version, tags, metadata, kind, payload, headers, _ in found
+        for seq_nr, timestamp, offset, origin, version, tags, metadata, kind, payload, headers, _ in rows
     ]
 
 

@@ -106,12 +106,12 @@ class SqliteRingStore(RingStore):
     def _write(self, transaction: SqliteStatements, id: str, before: Ring, after: Ring) -> None:
         for slot in before.slots.keys() - after.slots.keys():
             transaction.rows(STATEMENTS["delete_snapshot"], (id, slot))
-        for slot, one in after.slots.items():
-            if before.slots.get(slot) is not one:
-                assert one.payload is not None
+        for slot, snapshot in after.slots.items():
+            if before.slots.get(slot) is not snapshot:
+                assert snapshot.payload is not None
                 values = (
-                    id, slot, one.seq_nr, one.timestamp, one.offset, one.at, int(one.kind), one.payload.data,
-                    one.record_id.bytes if one.record_id else None, one.origin, one.version,
+                    id, slot, snapshot.seq_nr, snapshot.timestamp, snapshot.offset, snapshot.at, int(snapshot.kind), snapshot.payload.data,
+                    snapshot.record_id.bytes if snapshot.record_id else None, snapshot.origin, snapshot.version,
                 )  # fmt: skip
                 transaction.rows(STATEMENTS["put_snapshot"], values)
 

@@ -29,7 +29,7 @@ def topic_statistics(log: Log, store: JournalStore, topic: JournalTopic, *, toda
 
     Errors: those of the log and the store; `Conflict` where a copy changes faster than it can be counted.
     """
-    sizes = [one.bytes for one in content_of(log, topic.name)] if log.engine == "embedded" else [None] * topic.partitions
+    sizes = [content.bytes for content in content_of(log, topic.name)] if log.engine == "embedded" else [None] * topic.partitions
     return [
         PartitionStatistics(
             lag=partition_lag(log, store, topic, number, now=now), totals=_totals(store, topic, number, today), log_bytes=sizes[number]

@@ -77,35 +77,35 @@ class PartitionView(ABC):
 
     def forks(self, limit: int = 1000) -> list[ForkedNumber]:
         """Numbers that several events have, by id and number, up to `limit`."""
-        found: list[ForkedNumber] = []
+        forks: list[ForkedNumber] = []
         after: str | None = None
-        while len(found) < limit and (page := self.heads(after)):
+        while len(forks) < limit and (page := self.heads(after)):
             for id, head in page:
                 rows = chain.from_iterable(self.rows(id, head, 1))
                 for number, group in groupby(rows, key=lambda row: row.seq_nr):
                     offsets = tuple(row.offset for row in group)
                     if len(offsets) > 1:
-                        found.append(ForkedNumber(id, number, offsets))
+                        forks.append(ForkedNumber(id, number, offsets))
             after = page[-1][0]
-        return found[:limit]
+        return forks[:limit]
 
     def totals(self, today: date) -> CopyTotals:
         """What the copy holds, counted. `today`: journals that expire on it or before have expired."""
-        found, after = CopyTotals(), None
+        totals, after = CopyTotals(), None
         while page := self.heads(after):
             for id, head in page:
-                found.journals += 1
-                found.deleted += head.deleted
-                found.expired += head.expire_on is not None and head.expire_on <= today
+                totals.journals += 1
+                totals.deleted += head.deleted
+                totals.expired += head.expire_on is not None and head.expire_on <= today
                 last = 0
                 for row in chain.from_iterable(self.rows(id, head, 1)):
-                    found.events += 1
-                    found.payload_bytes += len(row.payload.data) if row.payload else 0
-                    found.forks += row.seq_nr == last
-                    found.gaps += last > 0 and row.seq_nr > last + 1
+                    totals.events += 1
+                    totals.payload_bytes += len(row.payload.data) if row.payload else 0
+                    totals.forks += row.seq_nr == last
+                    totals.gaps += last > 0 and row.seq_nr > last + 1
                     last = row.seq_nr
             after = page[-1][0]
-        return found
+        return totals
 
 
 class CopyStore(ABC):

@@ -29,9 +29,9 @@ def target_of(projection: Projection, records: ProjectionLog, calls: AsyncCalls)
 
 def _kind(projection: Projection, connection: Any) -> type[SqlTarget]:
     for base in type(connection).__mro__:
-        found = _KINDS.get(base.__module__.partition(".")[0])
-        if found is not None and "Connection" in base.__name__:
-            return found
+        target_type = _KINDS.get(base.__module__.partition(".")[0])
+        if target_type is not None and "Connection" in base.__name__:
+            return target_type
     raise BadInput(
         f"connect of the projection {projection.name} returns {type(connection).__name__}, in which no position can be kept.",
         hint="Return a connection of sqlite3, apsw or psycopg; or give no connect, and write where the handler likes.",

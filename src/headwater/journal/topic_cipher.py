@@ -56,14 +56,14 @@ class TopicCipher:
         return None if self._noted is None else self._noted.cipher
 
     def _look(self) -> None:
-        found = self._control.look()
+        erasures = self._control.look()
         keys = self._keys()
         if keys is None:
             return
         if self._looked is None or (self._noted is None and self._control.on is not None):
             self._noted = keys.store.note(self.topic.name)
         applied = self._noted.applied if self._noted is not None and self._noted.control == self._control.generation else 0
-        self._erased.update(key for offset, erasure in found if offset >= applied for key in erasure.key_ids())
+        self._erased.update(key for offset, erasure in erasures if offset >= applied for key in erasure.key_ids())
 
     def keys(self) -> EntityKeys:
         """The keys, for an encrypted topic. Errors: `BadConfig` without a master key, `Differs` where its keys are in another store."""
@@ -75,10 +75,10 @@ class TopicCipher:
             )
         on = self._control.on
         if not self._checked and on is not None:
-            there = keys.store.identity()
-            if there != on.store:
+            identity = keys.store.identity()
+            if identity != on.store:
                 raise Differs(
-                    f"The keys of topic {self.topic.name} are in the key store {on.store}, and this is {there or 'an empty one'}.",
+                    f"The keys of topic {self.topic.name} are in the key store {on.store}, and this is {identity or 'an empty one'}.",
                     hint="Bring the key store back from its backup (keys/journal.db, or the keyspace), or set `store.engine` as it was.",
                 )
             self._checked = True
@@ -126,8 +126,8 @@ class TopicCipher:
 
     def _destroy(self, keys: EntityKeys, erasure: Erasure) -> None:
         wanted = erasure.key_ids()
-        there = {key.key_id: key for key in keys.store.keys(self.topic.name, [erasure.id]).get(erasure.id, [])}
-        left = [there.get(key_id) or StoredKey(erasure.id, key_id, 0, who=erasure.who, why=erasure.why) for key_id in wanted]
+        stored_keys = {key.key_id: key for key in keys.store.keys(self.topic.name, [erasure.id]).get(erasure.id, [])}
+        left = [stored_keys.get(key_id) or StoredKey(erasure.id, key_id, 0, who=erasure.who, why=erasure.why) for key_id in wanted]
         if any(key.state != "destroyed" for key in left):
             keys.store.destroy(self.topic.name, left)
             keys.forget(self.topic.name, erasure.id)

@@ -39,16 +39,16 @@ def show_topics(topics: JournalTopics, wanted: Sequence[Topic] | None = None) ->
 
 def show_creation(topics: JournalTopics, request: requests.CreateJournals) -> answers.ShownJournals:
     """What `create` would answer. Errors: `AlreadyExists`, as it would raise."""
-    known, count = topics.creation(request.topic, request.partitions)
-    if known is None:
+    existing, count = topics.creation(request.topic, request.partitions)
+    if existing is None:
         name, cipher = topics.name(request.topic), request.cipher or None
         return answers.ShownJournals(topic=name, partitions=count, writers="owner", created=True, cipher=cipher, dry_run=True)
-    if request.partitions not in (0, known.partitions):
+    if request.partitions not in (0, existing.partitions):
         raise AlreadyExists(
-            f"Topic {known.name} has {known.partitions} partitions, not {request.partitions}.",
+            f"Topic {existing.name} has {existing.partitions} partitions, not {request.partitions}.",
             hint="A partition count never changes, because keys would move: leave the number out, or choose another name.",
         )
-    (shown,) = show_topics(topics, [known])
+    (shown,) = show_topics(topics, [existing])
     return msgspec.structs.replace(shown, cipher=shown.cipher or request.cipher or None, dry_run=True)
 
 
@@ -63,18 +63,18 @@ def show_change(outcome: Outcome) -> answers.JournalChanged:
 def topic_ids(topic: OpenTopic, after: str | None, limit: int) -> list[str]:
     """Ids of a topic's journals behind `after`, sorted by their UTF-8 bytes."""
     topic.journal("any")  # finds out whether the topic grew
-    found: list[str] = []
-    while len(found) < limit:
+    ids: list[str] = []
+    while len(ids) < limit:
         each = [journal_ids(partition, after, limit) for partition in topic.partitions]
         names = list(dict.fromkeys(merge(*each, key=str.encode)))[:limit]
         if topic.grown:  # a journal in several places may be purged in the newest
-            found += [id for id in names if (grown := topic.journal(id)) is None or _lives(grown, topic.partition(id))]
+            ids += [id for id in names if (grown := topic.journal(id)) is None or _lives(grown, topic.partition(id))]
         else:
-            found += names
+            ids += names
         if not topic.grown or len(names) < limit:
             break
         after = names[-1]
-    return found[:limit]
+    return ids[:limit]
 
 
 def _lives(journal: GrownJournal, newest: JournalPartition) -> bool:
@@ -101,12 +101,16 @@ def _time(pointer: Pointer, ms: int) -> str | int | None:
     return None if pointer.offset < 0 else show_time(ms)
 
 
-def show_status(topic: OpenTopic, engine: str, said: ReplicatorStatus | None = None) -> answers.TopicStatus:
-    """A topic and its partitions. `engine`: of the store. `said`: by the replicator of the same data directory."""
+def show_status(topic: OpenTopic, engine: str, status: ReplicatorStatus | None = None) -> answers.TopicStatus:
+    """A topic and its partitions. `engine`: of the store. `status`: of the replicator of the same data directory."""
     name = topic.topic.name
-    if said is None or name not in said.topics:
-        said = None
-    stopped = {} if said is None else {one.partition: one.problem for one in said.partitions if one.topic == name and one.problem}
+    if status is None or name not in status.topics:
+        status = None
+    stopped = (
+        {}
+        if status is None
+        else {partition.partition: partition.problem for partition in status.partitions if partition.topic == name and partition.problem}
+    )
     partitions = [
         _partition_status(partition, "" if problem is None else f"{problem.message} {problem.hint}".strip())
         for partition in topic.partitions
@@ -117,9 +121,9 @@ def show_status(topic: OpenTopic, engine: str, said: ReplicatorStatus | None = N
         writers=topic.writers,
         generation=topic.topic.generation,
         store=engine,
-        engine=None if said is None else said.engine,
+        engine=None if status is None else status.engine,
         cipher=topic.cipher.name(fresh=True),
-        lag=sum(one.lag for one in partitions),
+        lag=sum(partition.lag for partition in partitions),
         partitions=partitions,
     )
 

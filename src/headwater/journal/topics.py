@@ -37,15 +37,15 @@ class JournalTopics:
         """A topic. Errors: `UnknownJournal` with the command that creates it."""
         topic = self.name(name)
         try:
-            found = self._log.topic(topic)
+            log_topic = self._log.topic(topic)
         except UnknownTopic:
             raise self.unknown(name) from None
-        if not self._holds(found):
+        if not self._holds(log_topic):
             raise UnknownJournal(
                 f"Topic {topic} holds no journals: `headwater log create` or a program has made it, and everybody may change it.",
                 hint="Create journals under another name with `headwater journal create`, or delete the topic first.",
             )
-        return found
+        return log_topic
 
     def unknown(self, name: str) -> UnknownJournal:
         """The error for a topic that is not there."""
@@ -61,21 +61,21 @@ class JournalTopics:
 
         Errors: `AlreadyExists` where it is there with another number of partitions.
         """
-        found, count = self.creation(name, partitions)
-        if found is not None and partitions in (0, found.partitions):
-            return found, False
+        log_topic, count = self.creation(name, partitions)
+        if log_topic is not None and partitions in (0, log_topic.partitions):
+            return log_topic, False
         return self._log.create_topic(self.name(name), partitions=count, settings=self._usual, part=PART), True
 
     def creation(self, name: str, partitions: int = 0) -> tuple[Topic | None, int]:
         """The topic that is there, and the number of partitions that `create` would give a new one. Errors: `AlreadyExists` for a topic
         that holds no journals."""
         try:
-            found = self._log.topic(self.name(name))
+            log_topic = self._log.topic(self.name(name))
         except UnknownTopic:
-            found = None
-        if found is not None and not self._holds(found):
-            raise not_made_by(found.name, PART)
-        return found, partitions or self._settings.partitions or (_HERE if self._log.engine == "embedded" else _KAFKA)
+            log_topic = None
+        if log_topic is not None and not self._holds(log_topic):
+            raise not_made_by(log_topic.name, PART)
+        return log_topic, partitions or self._settings.partitions or (_HERE if self._log.engine == "embedded" else _KAFKA)
 
     def _holds(self, topic: Topic) -> bool:
         """Whether a topic with such a name holds journals: on Kafka also other programs' topics, here none that everybody may compact."""

@@ -48,7 +48,7 @@ def trail(partitions: Sequence[JournalPartition], snapshots: SnapshotPartition |
         head=None if head is None else show_head(id, head),
         rows=rows,
         records=list(records),
-        snapshots=[show_snapshot(one) for one in snapshots.find(id, SnapshotCriteria())],
+        snapshots=[show_snapshot(snapshot) for snapshot in snapshots.find(id, SnapshotCriteria())],
     )
 
 

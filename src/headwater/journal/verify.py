@@ -76,15 +76,15 @@ class TopicVerification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def equal(self) -> bool:
-        return not any(one.difference for one in self.partitions)
+        return not any(partition.difference for partition in self.partitions)
 
     def check(self) -> None:
         """Errors: `Differs` with the first difference."""
-        for one in self.partitions:
-            if one.difference:
+        for partition in self.partitions:
+            if partition.difference:
                 raise Differs(
-                    f"The copy of {one.topic}/{one.partition} is not what the log says: {one.difference}",
-                    hint=f"Make it anew with `headwater journal rebuild {one.topic}`.",
+                    f"The copy of {partition.topic}/{partition.partition} is not what the log says: {partition.difference}",
+                    hint=f"Make it anew with `headwater journal rebuild {partition.topic}`.",
                 )
 
 
@@ -114,12 +114,12 @@ def verify_topic(
         folder = None if bases is None else bases.folder
         with signed(store, address, local=spark.local) as sign:
             worker = partial(verify_in_task, address, topic, snapshots, controls, bases=folder, sign=sign)
-            found = _verify_on_spark(log, topic, spark, worker, cancel)
-        return TopicVerification(topic=topic.name, engine="spark", partitions=tuple(found))
+            outcomes = _verify_on_spark(log, topic, spark, worker, cancel)
+        return TopicVerification(topic=topic.name, engine="spark", partitions=tuple(outcomes))
     verified: list[PartitionVerification] = []
     before = 0
     for number in range(topic.partitions):
-        one = verify_partition(
+        verification = verify_partition(
             log,
             store,
             topic,
@@ -130,9 +130,9 @@ def verify_topic(
             bases=bases,
             folded=lambda done, before=before: report(before + done, total),  # type: ignore[misc]
         )
-        before += one.pointer + 1
+        before += verification.pointer + 1
         report(before, total)
-        verified.append(one)
+        verified.append(verification)
     return TopicVerification(topic=topic.name, engine="here", partitions=tuple(verified))
 
 
@@ -159,7 +159,11 @@ def verify_partition(
     copy = store.partition(topic.name, partition, topic.generation, create=False)
     nothing = PartitionVerification(topic=topic.name, partition=partition, pointer=-1)
     snapshots = snapshots if snapshots is not None and partition < snapshots.partitions else None
-    if any(remake_pending(store, one, partition, control) for one, control in zip((topic, snapshots), controls, strict=True) if one):
+    if any(
+        remake_pending(store, journal_topic, partition, control)
+        for journal_topic, control in zip((topic, snapshots), controls, strict=True)
+        if journal_topic
+    ):
         raise Unavailable(f"The copy of {topic.name}/{partition} is being made anew.", hint="Verify it once the replicator has done that.")
     start, note = log.bounds(topic.name, partition).start, None
     if copy is None or copy.pointer().offset < 0:
@@ -178,21 +182,21 @@ def verify_partition(
     known = bases
     bases = bases or JournalBases(Path(os.devnull))
     counts = partition_counts(store, topic) if log.engine == "kafka" else ()
-    with bases.scratch(note, folder=folder) as made, open_store(StoreAddress(folder=made)) as scratch:
+    with bases.scratch(note, folder=folder) as scratch_folder, open_store(StoreAddress(folder=scratch_folder)) as scratch:
         if snapshots is not None and not begin_rings(
             log, store, scratch, snapshots, partition, bases=known, taken=folder is not None, counts=counts
         ):
             snapshots = None
 
-        def fold(one: JournalTopic, end: int, control: PartitionControl) -> None:
+        def fold(journal_topic: JournalTopic, end: int, control: PartitionControl) -> None:
             task = PartitionTask(
-                topic=one.name,
+                topic=journal_topic.name,
                 partition=partition,
-                generation=one.generation,
+                generation=journal_topic.generation,
                 end=end,
                 skip=control.quarantined,
                 counts=counts,
-                holds=one.holds,
+                holds=journal_topic.holds,
             )
             _fold(log, scratch, task, end, stopped, folded)
 
@@ -202,18 +206,18 @@ def verify_partition(
             expected = scratch.partition(topic.name, partition, topic.generation)
             assert expected is not None
             with expected.view() as wanted:
-                found = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view)
-        if not found.difference and snapshots is not None:
+                verification = _compared(msgspec.structs.replace(nothing, pointer=view.pointer.offset), wanted, view)
+        if not verification.difference and snapshots is not None:
             count, difference = verify_rings(log, store, scratch, topic, snapshots, partition, controls=controls, fold=fold)
             rings = scratch.snapshots(snapshots.name, partition, snapshots.generation)
             assert rings is not None
             at = rings.pointer().offset
-            found = msgspec.structs.replace(
-                found, snapshots=count, difference=difference, folded_snapshots=at, of_snapshots=snapshots.generation
+            verification = msgspec.structs.replace(
+                verification, snapshots=count, difference=difference, folded_snapshots=at, of_snapshots=snapshots.generation
             )
         expected.checkpoint()
-        waiting = max(0, log.bounds(topic.name, partition).end - found.pointer - 1)
-        return msgspec.structs.replace(found, folded=expected.pointer().offset, waiting=waiting)
+        waiting = max(0, log.bounds(topic.name, partition).end - verification.pointer - 1)
+        return msgspec.structs.replace(verification, folded=expected.pointer().offset, waiting=waiting)
 
 
 def _controls(control: ControlLog, topic: JournalTopic, snapshots: JournalTopic | None, partition: int) -> Controls:
@@ -242,20 +246,26 @@ def _fold(
 
 def _compared(start: PartitionVerification, wanted: PartitionView, view: PartitionView) -> PartitionVerification:
     journals = rows = 0
-    for expected, found in zip_longest(_heads(wanted), _heads(view)):
-        if expected is None or found is None or expected[0] != found[0]:
-            missing = expected is not None and (found is None or expected[0].encode() < found[0].encode())
-            id = (expected if missing else found or expected or ("",))[0]
+    for expected, actual in zip_longest(_heads(wanted), _heads(view)):
+        if expected is None or actual is None or expected[0] != actual[0]:
+            missing = expected is not None and (actual is None or expected[0].encode() < actual[0].encode())
+            id = (expected if missing else actual or expected or ("",))[0]
             says = "the store lacks it" if missing else "the log has no such journal"
             return msgspec.structs.replace(start, journals=journals, rows=rows, difference=f"Journal {id!r}: {says}.")
-        (id, head), (_, stored) = expected, found
+        (id, head), (_, stored) = expected, actual
         if head_content(id, head) != head_content(id, stored):
             return msgspec.structs.replace(start, journals=journals, rows=rows, difference=_head_difference(id, head, stored))
         journals += 1
-        for row, other in zip_longest(_rows(wanted, id, head), _rows(view, id, stored), fillvalue=_END):
-            if row != other:
-                number = (other if row is _END else row)[1]  # type: ignore[index]
-                says = "the store lacks it" if other is _END else "the log does not hold it" if row is _END else f"{other} instead of {row}"
+        for row, stored_row in zip_longest(_rows(wanted, id, head), _rows(view, id, stored), fillvalue=_END):
+            if row != stored_row:
+                number = (stored_row if row is _END else row)[1]  # type: ignore[index]
+                says = (
+                    "the store lacks it"
+                    if stored_row is _END
+                    else "the log does not hold it"
+                    if row is _END
+                    else f"{stored_row} instead of {row}"
+                )
                 return msgspec.structs.replace(
                     start, journals=journals, rows=rows, difference=f"Journal {id!r}, event {number}: {says:.1000}."
                 )
@@ -316,7 +326,7 @@ def verify_in_task(
 
     with open_store(address) as store, uncollected():
         check_sign(store, address, sign)
-        found = verify_partition(
+        verification = verify_partition(
             log,
             store,
             topic,
@@ -325,7 +335,7 @@ def verify_in_task(
             controls=controls[given.partition],
             bases=None if bases is None else JournalBases(bases),
         )
-    return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(found)]}, schema=result_schema())
+    return pa.RecordBatch.from_pydict({"result": [msgspec.json.encode(verification)]}, schema=result_schema())
 
 
 def write_bases(
@@ -345,12 +355,12 @@ def write_bases(
     """
     control, snapshots = ControlLog(log, topic.name), snapshots_of(log, topic)
     control.look()
-    found: list[tuple[PartitionVerification, BaseNote | None]] = []
+    verified: list[tuple[PartitionVerification, BaseNote | None]] = []
     with bases.writing(topic) as home:
         for number in range(topic.partitions):
             folder = home / str(number)
             folder.mkdir()
-            one = verify_partition(
+            verification = verify_partition(
                 log,
                 store,
                 topic,
@@ -361,10 +371,22 @@ def write_bases(
                 bases=bases,
                 folder=folder,
             )
-            TopicVerification(topic=topic.name, engine="here", partitions=(one,)).check()
+            TopicVerification(topic=topic.name, engine="here", partitions=(verification,)).check()
             written = None
-            if one.pointer >= 0 and not dry_run:
-                rings = BaseSnapshots(one.of_snapshots, one.folded_snapshots, one.snapshots) if one.of_snapshots else None
-                written = bases.adopt(topic, number, folder, pointer=one.folded, journals=one.journals, events=one.rows, snapshots=rings)
-            found.append((one, written))
-    return found
+            if verification.pointer >= 0 and not dry_run:
+                rings = (
+                    BaseSnapshots(verification.of_snapshots, verification.folded_snapshots, verification.snapshots)
+                    if verification.of_snapshots
+                    else None
+                )
+                written = bases.adopt(
+                    topic,
+                    number,
+                    folder,
+                    pointer=verification.folded,
+                    journals=verification.journals,
+                    events=verification.rows,
+                    snapshots=rings,
+                )
+            verified.append((verification, written))
+    return verified

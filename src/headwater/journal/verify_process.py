@@ -72,8 +72,8 @@ def carry_out(order: VerifyOrder) -> VerifyOutcome:
     try:
         address = store_address_of(settings, order.data)
         with open_log(address_of(settings), read_only=settings.log.engine == "embedded") as log, open_store(address) as store:
-            found = log.topic(order.topic)
-            topic = JournalTopic(found.name, found.partitions, found.generation)
+            log_topic = log.topic(order.topic)
+            topic = JournalTopic(log_topic.name, log_topic.partitions, log_topic.generation)
             bases = JournalBases(order.data / BASES, clock=SystemClock())
             spark = LazySpark(log.address, settings.spark, name="headwater verify")
             try:

@@ -31,8 +31,8 @@ class WholeJournals:
             joined = self.partition.joined(id, end)
             return joined.head, max(end, joined.pointer.offset + 1, joined.pointer.begun)
         newest = grown.newest
-        found = grown.joined(end if newest is self.partition else newest.end())
-        return found.head, found.end if newest is self.partition else end
+        grown_head = grown.joined(end if newest is self.partition else newest.end())
+        return grown_head.head, grown_head.end if newest is self.partition else end
 
     def event(self, id: str, start: int, stop: int | None = None) -> EventRow | None:
         """The first event from `start` to `stop` now; None: there is none."""

@@ -102,14 +102,14 @@ def unfit(records: object, error: Exception) -> BadInput:
     hint = "Give a list of `Record` with key and value as bytes or None, headers as (text, bytes) pairs, a timestamp in ms or None."
     for place, record in enumerate(records if isinstance(records, Sequence) and not isinstance(records, str | bytes) else [records]):
         if not isinstance(record, Record):
-            return BadInput(f"Record {place} is a {type(record).__name__}: {record!r:.60}.", hint=hint)
+            return BadInput(f"Record {place} is of type {type(record).__name__}: {record!r:.60}.", hint=hint)
         parts: tuple[tuple[str, Any], ...] = (("key", record.key), ("value", record.value))
         for name, value in parts:
             if isinstance(value, str):
                 return BadInput(f"The {name} of record {place} is text.", hint=f"Give its bytes: {name}={value!r:.40}.encode().")
             if value is not None and not isinstance(value, bytes | bytearray | memoryview):
                 as_bytes = f"Give bytes, such as {name}=json.dumps(...).encode()."
-                return BadInput(f"The {name} of record {place} is a {type(value).__name__}.", hint=as_bytes)
+                return BadInput(f"The {name} of record {place} is of type {type(value).__name__}.", hint=as_bytes)
         pairs = record.headers if isinstance(record.headers, tuple | list) else [None]
         if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
             return BadInput(f"The headers of record {place} are no pairs.", hint='Give them such as headers=(("name", b"value"),).')

@@ -14,6 +14,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+_TARGETS = ("table", "tables", "collection", "index", "topic")  # what others call the place that a namespace names here
+_NAMESPACE = (
+    "Choose what is read with namespace= at p.source(...). A sink writes to what the message's namespace names: change it with remap."
+)
+
+
 def strict(call: Callable[P, T]) -> Callable[P, T]:
     """The same function, raising `BadConfig` where Python would raise `TypeError` for its arguments."""
     signature = inspect.signature(call)
@@ -44,6 +50,8 @@ def strict(call: Callable[P, T]) -> Callable[P, T]:
 
 def unknown_option(where: str, name: str, known: list[str]) -> BadConfig:
     """The error for an option that does not exist."""
+    if name in _TARGETS:
+        return BadConfig(f"{where} has no option {name}.", hint=_NAMESPACE)
     near = get_close_matches(name, known, 1)
     some = f"There are {', '.join(known)}." if known else "It has none: what it takes is given without a name."
     return BadConfig(f"{where} has no option {name}.", hint=f"Did you mean {near[0]}?" if near else some)

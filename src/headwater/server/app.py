@@ -44,10 +44,10 @@ class App:
         max_body: int,
     ) -> None:
         self._tokens, self._guard, self._metrics, self._ids, self._report = tokens, guard, metrics, ids, report
-        known = list(routes)
-        self._router, self._max_body = Router(known), max_body
-        self.hot = HotPath(known, tokens=tokens, guard=guard, metrics=metrics, problem=self.hot_problem, max_body=max_body)
-        self._open = {route.operation.path for route in known if route.operation.role is Role.NOBODY}
+        all_routes = list(routes)
+        self._router, self._max_body = Router(all_routes), max_body
+        self.hot = HotPath(all_routes, tokens=tokens, guard=guard, metrics=metrics, problem=self.hot_problem, max_body=max_body)
+        self._open = {route.operation.path for route in all_routes if route.operation.role is Role.NOBODY}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()

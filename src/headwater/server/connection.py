@@ -92,8 +92,8 @@ class Connection(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         if self._phase == _IDLE:
-            if self._hot is not None and (taken := self._hot.repeats(data)):
-                data = data[taken:]
+            if self._hot is not None and (length := self._hot.repeats(data)):
+                data = data[length:]
                 if not data:
                     return
             # Not only in `on_message_begin`: empty lines before a request would keep the connection open for ever.

@@ -89,10 +89,10 @@ def _samples(metric: Metric) -> list[CountedSample]:
     return [CountedSample(sample.name, sample.labels, float(sample.value)) for sample in metric.samples]
 
 
-def _joined(family: CountedFamily, value: float, other: float) -> float:
+def _joined(family: CountedFamily, value: float, other_value: float) -> float:
     if family.kind in _GROWING or family.name in _SHARED_OUT:
-        return value + other
-    return min(value, other) if family.name in _EARLIEST else max(value, other)
+        return value + other_value
+    return min(value, other_value) if family.name in _EARLIEST else max(value, other_value)
 
 
 def _metric(family: CountedFamily) -> Metric:

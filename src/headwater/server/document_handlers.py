@@ -61,10 +61,10 @@ class DocumentHandlers:
     async def content_get(self, call: Call) -> ASGIApp:
         answer = await self._performed(CONTENT_GET, call, await call.request())
         assert isinstance(answer, Reply)
-        found: StoredContent = answer.value
+        content: StoredContent = answer.value
         if answer.status == 304:
             return Response(status_code=304, headers=dict(answer.headers))
-        return Response(bytes(found.body), answer.status or 200, dict(answer.headers), "application/json")
+        return Response(bytes(content.body), answer.status or 200, dict(answer.headers), "application/json")
 
     def content_get_hot(self, call: HotCall) -> HotReply | None:
         """`content_get` on the hot path, for a document or item that can be read at once."""
@@ -74,10 +74,10 @@ class DocumentHandlers:
             path = parse_path(call.variables["path"])
         except BadPath:
             return None
-        found = None if path.is_collection else self._performer.read_here(path)
-        if found is None:
+        content = None if path.is_collection else self._performer.read_here(path)
+        if content is None:
             return None
-        return HotReply(found.body, b"hyperbus-revision: %d\r\netag: %b\r\n" % (found.head_revision, etag(found.revision).encode()))
+        return HotReply(content.body, b"hyperbus-revision: %d\r\netag: %b\r\n" % (content.head_revision, etag(content.revision).encode()))
 
     async def content_put(self, call: Call) -> ASGIApp:
         return await self._write(CONTENT_PUT, call)
@@ -94,8 +94,8 @@ class DocumentHandlers:
     async def _write(self, operation: Operation[Any, Any], call: Call, **more: Any) -> ASGIApp:
         request: ContentWithBody = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, body=await call.body(), **more)
-        return self._handlers.answered(operation, call, await self._performed(operation, call, asked))
+        full_request = msgspec.structs.replace(request, body=await call.body(), **more)
+        return self._handlers.answered(operation, call, await self._performed(operation, call, full_request))
 
     async def _performed(self, operation: Operation[Any, Any], call: Call, request: ContentRequest) -> Any:
         try:
@@ -137,22 +137,22 @@ class DocumentHandlers:
         if call.caller.rules is not None:
             for line in lines:
                 call.caller.rules.check("write", line.path)
-        asked = msgspec.structs.replace(request, lines=lines)
-        return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, lines=lines)
+        return self._handlers.answered(BATCH, call, await self._handlers.backend.perform(BATCH, full_request, who=call.who))
 
     # -- indexes, templates, views and schemas ------------------------------------------------------------------------------------
 
     async def index_post(self, call: Call) -> ASGIApp:
         request: HyperStorageIndexPost = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
-        return self._handlers.answered(INDEX_POST, call, await self._handlers.backend.perform(INDEX_POST, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
+        return self._handlers.answered(INDEX_POST, call, await self._handlers.backend.perform(INDEX_POST, full_request, who=call.who))
 
     async def index_put(self, call: Call) -> ASGIApp:
         request: HyperStorageIndexPut = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
-        return self._handlers.answered(INDEX_PUT, call, await self._handlers.backend.perform(INDEX_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=read_new(await call.body(), HyperStorageIndexNew))
+        return self._handlers.answered(INDEX_PUT, call, await self._handlers.backend.perform(INDEX_PUT, full_request, who=call.who))
 
     async def view_put(self, call: Call) -> ASGIApp:
         request: PutView = await call.request()
@@ -163,41 +163,41 @@ class DocumentHandlers:
                 f"The token may not read {new.template_uri!r:.80}, which the view would show.",
                 hint="Ask whoever runs the server for a token with its prefix.",
             )
-        asked = msgspec.structs.replace(request, new=new)
-        return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=new)
+        return self._handlers.answered(VIEW_PUT, call, await self._handlers.backend.perform(VIEW_PUT, full_request, who=call.who))
 
     async def template_put(self, call: Call) -> ASGIApp:
         request: PutTemplate = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, new=read_new(await call.body(), TemplateNew))
-        return self._handlers.answered(TEMPLATE_PUT, call, await self._handlers.backend.perform(TEMPLATE_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, new=read_new(await call.body(), TemplateNew))
+        return self._handlers.answered(TEMPLATE_PUT, call, await self._handlers.backend.perform(TEMPLATE_PUT, full_request, who=call.who))
 
     async def schema_put(self, call: Call) -> ASGIApp:
         request: PutSchema = await call.request()
         _one_document(call)
-        asked = msgspec.structs.replace(request, body=await call.body())
-        return self._handlers.answered(SCHEMA_PUT, call, await self._handlers.backend.perform(SCHEMA_PUT, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, body=await call.body())
+        return self._handlers.answered(SCHEMA_PUT, call, await self._handlers.backend.perform(SCHEMA_PUT, full_request, who=call.who))
 
     # -- changes ----------------------------------------------------------------------------------------------
 
     async def transactions(self, call: Call) -> ASGIApp:
         """Those of a collection may be of items that the token may not read."""
-        found = await self._handlers.backend.perform(TRANSACTIONS_LIST, await call.request(), who=call.who)
-        assert isinstance(found, TransactionListing)
+        listing = await self._handlers.backend.perform(TRANSACTIONS_LIST, await call.request(), who=call.who)
+        assert isinstance(listing, TransactionListing)
         rules = call.caller.rules
         if rules is not None:
-            found = TransactionListing([one for one in found.items if rules.allow("read", one.path)])
-        return self._handlers.answered(TRANSACTIONS_LIST, call, found)
+            listing = TransactionListing([transaction for transaction in listing.items if rules.allow("read", transaction.path)])
+        return self._handlers.answered(TRANSACTIONS_LIST, call, listing)
 
     async def transaction(self, call: Call) -> ASGIApp:
-        found = await self._handlers.backend.perform(TRANSACTION, await call.request(), who=call.who)
-        assert isinstance(found, HyperStorageTransaction)
-        if call.caller.rules is not None and not call.caller.rules.allow("read", found.path):
+        transaction = await self._handlers.backend.perform(TRANSACTION, await call.request(), who=call.who)
+        assert isinstance(transaction, HyperStorageTransaction)
+        if call.caller.rules is not None and not call.caller.rules.allow("read", transaction.path):
             raise Forbidden(
                 "The token may not read what this transaction has written.",
                 hint="Ask whoever runs the server for a token with read= and its path.",
             )
-        return self._handlers.answered(TRANSACTION, call, found)
+        return self._handlers.answered(TRANSACTION, call, transaction)
 
     async def feed(self, call: Call) -> ASGIApp:
         request: PollContent = await call.request()

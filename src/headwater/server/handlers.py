@@ -34,14 +34,14 @@ class Handlers:
 
     def routes(self) -> list[Route]:
         """One route for each operation of each part. A part's own handler outranks the general one; `<operation>_hot` is its hot path."""
-        made = []
+        routes = []
         for part in parts.PARTS:
             own = load(part.handlers)(self) if part.handlers else None
             for operation in part.operations:
                 handler: Handler | None = getattr(own, operation.name, None)
                 hot: HotHandler | None = getattr(own, f"{operation.name}_hot", None)
-                made.append(Route(operation, handler or partial(getattr(self, operation.kind), operation), hot))
-        return made
+                routes.append(Route(operation, handler or partial(getattr(self, operation.kind), operation), hot))
+        return routes
 
     async def ask(self, operation: Operation[Any, Any], call: Call) -> ASGIApp:
         if operation.patience is None and "respond-async" in (call.header(b"prefer") or "").lower():

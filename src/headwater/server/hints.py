@@ -54,17 +54,17 @@ def http_hint(hint: str) -> str:
 
 def _request(command: str) -> str | None:
     group, _, words = _OPTION.sub("", command).strip().partition(" ")
-    for known in _commands(parts.PARTS).get((group, words.partition(" ")[0]), ()):
-        if match := known.pattern.fullmatch(words):
-            return known.request(match.groupdict())
+    for known_command in _commands(parts.PARTS).get((group, words.partition(" ")[0]), ()):
+        if match := known_command.pattern.fullmatch(words):
+            return known_command.request(match.groupdict())
     return None
 
 
 @cache
-def _commands(known: tuple[PartDefinition, ...]) -> dict[tuple[str, str], list[_Command]]:
+def _commands(definitions: tuple[PartDefinition, ...]) -> dict[tuple[str, str], list[_Command]]:
     """The commands of all operations by their group and first word, those of more words first."""
     by_word: dict[tuple[str, str], list[_Command]] = {}
-    for part in known:
+    for part in definitions:
         for operation in part.operations:
             for words, query in (operation.commands or {_usual(operation): ""}).items():
                 count = len(_VARIABLE.sub("", words).split())

@@ -123,11 +123,11 @@ class HotPath:
     def admit(self, match: HotMatch, headers: list[tuple[bytes, bytes]], known: KnownClient | None) -> Admission | None:
         """Check the headers of a request; None: the application must handle it. `known`: the client of an earlier request."""
         host = authorization = content_type = accept = b""
-        seen = set()
+        seen_names = set()
         for name, value in headers:
-            if name not in _READ or name in seen:  # with two of them the application uses one
+            if name not in _READ or name in seen_names:  # with two of them the application uses one
                 return None
-            seen.add(name)
+            seen_names.add(name)
             if name == b"host":
                 host = value
             elif name == b"authorization":
@@ -171,11 +171,11 @@ class HotPath:
         try:
             if isinstance(answer, Exception):
                 raise answer
-            made = answer.encode(answer.future.result()) if isinstance(answer, HotAnswer) else answer
-            if isinstance(made, HotReply):
-                body, headers, status = made.body, made.headers, made.status or status
+            reply = answer.encode(answer.future.result()) if isinstance(answer, HotAnswer) else answer
+            if isinstance(reply, HotReply):
+                body, headers, status = reply.body, reply.headers, reply.status or status
             else:
-                body = made
+                body = reply
         except asyncio.CancelledError:
             status, written = self._problem(HeadwaterError("The request was given up.", hint="Ask again."))
         except Exception as error:

@@ -69,8 +69,8 @@ class HotHeads:
             return
         if len(self._heads) >= _KEPT:
             self._heads.clear()
-        known = _KnownHead(admission, after, length is not None, room + len(query), len(target))
-        self._heads[target] = self._newest[method] = known
+        head = _KnownHead(admission, after, length is not None, room + len(query), len(target))
+        self._heads[target] = self._newest[method] = head
 
     def find(self, data: bytes, at: int, largest: int) -> RepeatedRequest | None:
         """The request at a place of the data, if it is whole, repeats a known head, and its body is not larger than `largest`."""

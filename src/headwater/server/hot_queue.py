@@ -109,14 +109,16 @@ class HotQueue:
     @property
     def waits(self) -> bool:
         """Whether an answer under way is called back when the client is gone."""
-        return any(isinstance(one.answer, HotAnswer) and one.answer.forsaken is not None and not one.ready for one in self.pending)
+        return any(
+            isinstance(pending.answer, HotAnswer) and pending.answer.forsaken is not None and not pending.ready for pending in self.pending
+        )
 
     def forsake(self) -> None:
         """The client is gone. Requests under way finish and are counted; those that nobody else may take are called back."""
         for pending in self.pending:
             if isinstance(pending.answer, HotAnswer) and not pending.ready:
                 pending.answer.future.remove_done_callback(self._flush)
-                pending.answer.future.add_done_callback(lambda _, one=pending: self._hot.answer(one, head=b""))  # type: ignore[misc]
+                pending.answer.future.add_done_callback(lambda _, request=pending: self._hot.answer(request, head=b""))  # type: ignore[misc]
                 if pending.answer.forsaken is not None:
                     pending.answer.forsaken()
         self.pending.clear()

@@ -51,16 +51,18 @@ class JournalHandlers:
         call.body_kind()
         body = await call.body()
         read = await asyncio.to_thread(read_append, body) if len(body) > _LARGE else read_append(body)
-        asked = msgspec.structs.replace(request, body=read)
-        return self._handlers.answered(APPEND, call, await self._handlers.backend.perform(APPEND, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, body=read)
+        return self._handlers.answered(APPEND, call, await self._handlers.backend.perform(APPEND, full_request, who=call.who))
 
     async def snapshots_save(self, call: Call) -> ASGIApp:
         request: SaveSnapshot = await call.request()
         call.body_kind()
         body = await call.body()
         read = await asyncio.to_thread(read_snapshot_body, body) if len(body) > _LARGE else read_snapshot_body(body)
-        asked = msgspec.structs.replace(request, body=read)
-        return self._handlers.answered(SNAPSHOTS_SAVE, call, await self._handlers.backend.perform(SNAPSHOTS_SAVE, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, body=read)
+        return self._handlers.answered(
+            SNAPSHOTS_SAVE, call, await self._handlers.backend.perform(SNAPSHOTS_SAVE, full_request, who=call.who)
+        )
 
     async def verify(self, call: Call) -> ASGIApp:
         return await self._job(VERIFY, call)
@@ -100,8 +102,8 @@ class JournalHandlers:
         if call.body_kind() != "lines":
             raise BadType("Appends to many journals are lines.", hint="Add the header Content-Type: application/x-ndjson")
         lines = await asyncio.to_thread(_lines, await call.body())
-        asked = msgspec.structs.replace(request, lines=lines)
-        return self._handlers.answered(APPEND_MANY, call, await self._handlers.backend.perform(APPEND_MANY, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, lines=lines)
+        return self._handlers.answered(APPEND_MANY, call, await self._handlers.backend.perform(APPEND_MANY, full_request, who=call.who))
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -164,8 +166,8 @@ class JournalHandlers:
         request: ImportLines = await call.request()
         if call.body_kind() != "lines":
             raise BadType("An import is lines.", hint="Add the header Content-Type: application/x-ndjson")
-        asked = msgspec.structs.replace(request, lines=(await call.body()).splitlines())
-        return self._handlers.answered(IMPORT_LINES, call, await self._handlers.backend.perform(IMPORT_LINES, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, lines=(await call.body()).splitlines())
+        return self._handlers.answered(IMPORT_LINES, call, await self._handlers.backend.perform(IMPORT_LINES, full_request, who=call.who))
 
     async def follow(self, call: Call) -> ASGIApp:
         request: FollowJournals = await call.request()

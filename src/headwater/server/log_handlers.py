@@ -81,10 +81,10 @@ class LogHandlers:
 
     def read_hot(self, call: HotCall) -> HotReply | bytes | None:
         """`read` on the hot path: a few records of a known partition, in the form that our client asks for."""
-        place, asked = _place(call), _PAGE.fullmatch(call.query)
-        if place is None or asked is None or call.body:
+        place, match = _place(call), _PAGE.fullmatch(call.query)
+        if place is None or match is None or call.body:
             return None
-        start, stop, limit = int(asked[1]), None if asked[2] is None else int(asked[2]), int(asked[3])
+        start, stop, limit = int(match[1]), None if match[2] is None else int(match[2]), int(match[3])
         log = self._log.ready(*place)
         if log is None or not 1 <= limit <= _FEW or (stop is not None and stop < start):
             return None
@@ -163,8 +163,8 @@ class LogHandlers:
 
     async def tail(self, call: Call) -> ASGIApp:
         request: ReadRecords = await call.request()
-        for name, given in (("to", request.stop), ("limit", request.limit)):
-            if given is not None:
+        for name, bound in (("to", request.stop), ("limit", request.limit)):
+            if bound is not None:
                 raise BadInput(
                     f"A stream has no `{name}`: it goes on until you leave.",
                     hint="Leave it out, or read without Accept: text/event-stream.",

@@ -55,9 +55,9 @@ class Components:
     def _looked_at(self, kind: Any) -> dict[str, Any]:
         (schema,), shapes = msgspec.json.schema_components([kind], ref_template=_REF)
         for struct in _structs(kind):
-            known = self._structs.setdefault(struct.__name__, struct)
-            if known is not struct:
-                raise TypeError(f"Two structs are named {struct.__name__}: {known.__module__} and {struct.__module__}")
+            existing = self._structs.setdefault(struct.__name__, struct)
+            if existing is not struct:
+                raise TypeError(f"Two structs are named {struct.__name__}: {existing.__module__} and {struct.__module__}")
         for name, shape in shapes.items():
             shape.pop("title", None)
             self.schemas[name] = shape
@@ -200,12 +200,12 @@ def _structs(kind: Any) -> set[type]:
     """Every struct in a type."""
     structs: set[type] = set()
     waiting = [msgspec.inspect.type_info(kind)]
-    seen: set[int] = set()
+    seen_ids: set[int] = set()
     while waiting:
         info = waiting.pop()
-        if id(info) in seen:
+        if id(info) in seen_ids:
             continue
-        seen.add(id(info))
+        seen_ids.add(id(info))
         if isinstance(info, msgspec.inspect.StructType):
             if info.cls in structs:
                 continue

@@ -60,7 +60,7 @@ class OwnerHop:
             return
         began = time.perf_counter()
         request, answer = list[Message](), list[Message]()
-        kept = (200, _NOT_OWNER) if operation.by_line else (_NOT_OWNER,)
+        statuses = (200, _NOT_OWNER) if operation.by_line else (_NOT_OWNER,)
 
         async def received() -> Message:
             message = await receive()
@@ -68,7 +68,7 @@ class OwnerHop:
             return message
 
         async def sent(message: Message) -> None:
-            if answer or (message["type"] == "http.response.start" and message["status"] in kept):
+            if answer or (message["type"] == "http.response.start" and message["status"] in statuses):
                 answer.append(message)
             else:
                 await send(message)
@@ -115,14 +115,14 @@ class OwnerHop:
         elsewhere = {address: numbers for address, numbers in lines_elsewhere(answers).items() if address != self._address}
         if elsewhere:
             lines = [line for line in body.splitlines() if line.strip()]  # blank ones have no answer
-            asked = (self._asked(address, scope, [lines[number] for number in numbers]) for address, numbers in elsewhere.items())
-            for numbers, got in zip(elsewhere.values(), await asyncio.gather(*asked), strict=True):
+            calls = (self._asked(address, scope, [lines[number] for number in numbers]) for address, numbers in elsewhere.items())
+            for numbers, got in zip(elsewhere.values(), await asyncio.gather(*calls), strict=True):
                 for number, line in zip(numbers, got, strict=False):
                     answers[number] = line
-        whole = b"".join(line + b"\n" for line in answers)
+        answer_body = b"".join(line + b"\n" for line in answers)
         headers = [pair for pair in answer[0]["headers"] if pair[0].lower() != b"content-length"]
-        await send({**answer[0], "headers": [*headers, (b"content-length", b"%d" % len(whole))]})
-        await send({"type": "http.response.body", "body": whole})
+        await send({**answer[0], "headers": [*headers, (b"content-length", b"%d" % len(answer_body))]})
+        await send({"type": "http.response.body", "body": answer_body})
 
     async def _asked(self, address: str, scope: Scope, lines: Sequence[bytes]) -> Sequence[bytes]:
         """The owner's answers to some lines; none where it cannot be reached, so that the client asks it itself."""
@@ -142,11 +142,11 @@ class OwnerHop:
         except HeadwaterError as error:
             return [] if type(error) is Unavailable else refused_lines(error, len(lines))
         body = b"".join(message.get("body", b"") for message in answer)
-        whole = bool(answer) and not answer[-1].get("more_body", False)
-        status = answer[0]["status"] if whole else 0
+        is_complete = bool(answer) and not answer[-1].get("more_body", False)
+        status = answer[0]["status"] if is_complete else 0
         if status >= 300:
             return refused_lines(error_of(status, body), len(lines))
-        answers = answered_lines(body if whole else b"", len(lines))
+        answers = answered_lines(body if is_complete else b"", len(lines))
         if lines_elsewhere(answers):
             self._lost(address)
         return answers

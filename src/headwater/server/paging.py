@@ -26,8 +26,8 @@ def link_to_next(path: str, query: Mapping[str, Any], cursor: str, following: st
     if following is None:
         return None
     outranks = "after" if cursor == "from" else ""
-    asked = {name: value for name, value in {**query, cursor: following}.items() if value is not None and name != outranks}
-    written = urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in asked.items()})
+    parameters = {name: value for name, value in {**query, cursor: following}.items() if value is not None and name != outranks}
+    written = urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in parameters.items()})
     return {"Link": f'<{path}?{written}>; rel="next"'}
 
 

@@ -56,8 +56,8 @@ async def pass_on(
     head = b"%b %b HTTP/1.1\r\n%bcontent-length: %d\r\n\r\n" % (method.encode(), target, b"".join(lines), len(body))
     protocol = await _connected(pool)
     exchange = Exchange(asyncio.get_running_loop(), patience=patience, streamed=True)
-    gone = asyncio.create_task(_disconnected(receive))
-    gone.add_done_callback(lambda task: None if task.cancelled() else protocol.leave(exchange))
+    disconnect = asyncio.create_task(_disconnected(receive))
+    disconnect.add_done_callback(lambda task: None if task.cancelled() else protocol.leave(exchange))
     begun = False
     try:
         rest = protocol.send(head, body, exchange)
@@ -72,7 +72,7 @@ async def pass_on(
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     except ConnectionEnded as error:
-        if gone.done() or begun:  # an answer that has begun and is not ended is cut: the client is told that it is incomplete
+        if disconnect.done() or begun:  # an answer that has begun and is not ended is cut: the client is told that it is incomplete
             return
         if method == "GET":
             raise _away() from error
@@ -82,9 +82,9 @@ async def pass_on(
             hint="Read what is there before sending it again.",
         ) from error
     finally:
-        gone.cancel()
+        disconnect.cancel()
         protocol.leave(exchange)
-        await asyncio.gather(gone, return_exceptions=True)
+        await asyncio.gather(disconnect, return_exceptions=True)
 
 
 async def _connected(pool: HttpPool) -> HttpProtocol:

@@ -49,8 +49,8 @@ class QueueHandlers:
         request: CreateQueue = await call.request()
         call.body_kind()
         settings, declaration = read_settings_body(await call.body())
-        asked = msgspec.structs.replace(request, settings=settings, declaration=declaration)
-        return self._handlers.answered(CREATE, call, await self._handlers.backend.perform(CREATE, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, settings=settings, declaration=declaration)
+        return self._handlers.answered(CREATE, call, await self._handlers.backend.perform(CREATE, full_request, who=call.who))
 
     async def listen(self, call: Call) -> ASGIApp:
         request: FollowQueue = await call.request()
@@ -65,9 +65,9 @@ class QueueHandlers:
         request: PutRows = await call.request()
         lines, body = call.body_kind() == "lines", await call.body()
         rows = await asyncio.to_thread(read_rows, body, lines=lines) if len(body) > _LARGE else read_rows(body, lines=lines)
-        asked = msgspec.structs.replace(request, rows=rows)
-        asked.check()
-        puts = await self._performer.put_rows(asked)
+        full_request = msgspec.structs.replace(request, rows=rows)
+        full_request.check()
+        puts = await self._performer.put_rows(full_request)
         written = _many_put(puts) if is_list(body, lines=lines) else _one_put(puts)
         return Response(written, 201, {"Idempotency-Replayed": "true"} if puts[0].replayed else None, "application/json")
 
@@ -91,20 +91,20 @@ class QueueHandlers:
     async def claim(self, call: Call) -> ASGIApp:
         request: ClaimRows = await call.request()
         call.body_kind()
-        asked = msgspec.structs.replace(request, body=read_claim(await call.body()))
+        full_request = msgspec.structs.replace(request, body=read_claim(await call.body()))
         if self._handlers.stop.is_set():
-            asked = msgspec.structs.replace(asked, prefer=None, body=msgspec.structs.replace(asked.body, wait=None))
-        asked.check()
+            full_request = msgspec.structs.replace(full_request, prefer=None, body=msgspec.structs.replace(full_request.body, wait=None))
+        full_request.check()
         self._watch()
-        gone = asyncio.create_task(call.gone())
-        claiming = asyncio.create_task(self._performer.claim_rows(asked))
+        disconnect = asyncio.create_task(call.gone())
+        claiming = asyncio.create_task(self._performer.claim_rows(full_request))
         try:
-            await asyncio.wait({gone, claiming}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({disconnect, claiming}, return_when=asyncio.FIRST_COMPLETED)
             if not claiming.done():
                 raise ClientGone
             claimed = claiming.result()
         finally:
-            gone.cancel()
+            disconnect.cancel()
             claiming.cancel()  # what would be claimed for a client that is gone is released
         return (
             Response(_claimed(claimed), 200, media_type="application/json")
@@ -115,8 +115,8 @@ class QueueHandlers:
     async def done(self, call: Call) -> ASGIApp:
         request: DoneClaim = await call.request()
         call.body_kind()
-        asked = msgspec.structs.replace(request, result=read_done(await call.body()))
-        return self._handlers.answered(DONE, call, await self._handlers.backend.perform(DONE, asked, who=call.who))
+        full_request = msgspec.structs.replace(request, result=read_done(await call.body()))
+        return self._handlers.answered(DONE, call, await self._handlers.backend.perform(DONE, full_request, who=call.who))
 
     async def result(self, call: Call) -> ASGIApp:
         request: FindResult = await call.request()
@@ -127,10 +127,10 @@ class QueueHandlers:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if not finding.done() and not self._handlers.stop.is_set():
                 raise ClientGone
-            found = (
+            result = (
                 finding.result() if finding.done() else Reply(show_result(request.id, None), 202)
             )  # a server that stops waits for nobody
-            return self._handlers.answered(RESULT, call, found)
+            return self._handlers.answered(RESULT, call, result)
         finally:
             for wait in waits:
                 wait.cancel()
@@ -142,17 +142,17 @@ class QueueHandlers:
         if queue is None or call.content_type != _JSON:
             return None
         try:
-            asked = ClaimRows(queue=name, body=read_claim(call.body))
-            asked.check()
-            body, wait = asked.body, asked.wait_ms
-            failures = [one.failure() for one in body.fail]
+            request = ClaimRows(queue=name, body=read_claim(call.body))
+            request.check()
+            body, wait = request.body, request.wait_ms
+            failures = [failed_row.failure() for failed_row in body.fail]
             done, results = told_done(body.done)
             if wait and self._handlers.stop.is_set():
                 return None
             if wait:
                 self._watch()
             claim = self._performer.begin_claim(
-                queue, body.n, lease=asked.lease_ms, wait=wait, group=body.group, worker=body.worker,
+                queue, body.n, lease=request.lease_ms, wait=wait, group=body.group, worker=body.worker,
                 done=done, results=results, fail=failures, extend=body.extend, release=body.release,
             )  # fmt: skip
         except BadInput:

@@ -70,9 +70,9 @@ def _responses(described: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged: dict[str, dict[str, Any]] = {}
     for description in described:
         for status, answer in description["responses"].items():
-            known = merged.setdefault(status, dict(answer))
-            if answer["description"] not in known["description"]:
-                known["description"] = f"{known['description']} {answer['description']}"
+            response = merged.setdefault(status, dict(answer))
+            if answer["description"] not in response["description"]:
+                response["description"] = f"{response['description']} {answer['description']}"
             if "content" in answer:
-                known["content"] = {**known.get("content", {}), **answer["content"]}
+                response["content"] = {**response.get("content", {}), **answer["content"]}
     return dict(sorted(merged.items()))

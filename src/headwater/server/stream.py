@@ -45,15 +45,15 @@ class EventStream:
         await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
         sent = asyncio.create_task(self._send_all(stream, send))
         stopped = asyncio.create_task(self._stop.wait())
-        gone = asyncio.create_task(_disconnected(receive))
+        disconnect = asyncio.create_task(_disconnected(receive))
         try:
-            await asyncio.wait({sent, stopped, gone}, return_when=asyncio.FIRST_COMPLETED)
-            left = gone.done()
+            await asyncio.wait({sent, stopped, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            left = disconnect.done()
         finally:
-            for task in (sent, stopped, gone):
+            for task in (sent, stopped, disconnect):
                 task.cancel()
             # Close the generator and finish the answer only after the sender has really ended.
-            outcome, _, _ = await asyncio.gather(sent, stopped, gone, return_exceptions=True)
+            outcome, _, _ = await asyncio.gather(sent, stopped, disconnect, return_exceptions=True)
             await self._chunks.aclose()
         if isinstance(outcome, Exception):
             raise outcome  # a fault: the app reports it, and the connection ends before the answer does
@@ -97,21 +97,21 @@ class LineStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._streams.open(scope) as stream:
-            gone = asyncio.create_task(_disconnected(receive))
+            disconnect = asyncio.create_task(_disconnected(receive))
             try:
-                await self._run(stream, send, gone, whole=scope["method"] != "HEAD")
+                await self._run(stream, send, disconnect, whole=scope["method"] != "HEAD")
             finally:
-                gone.cancel()
-                await asyncio.gather(gone, return_exceptions=True)
+                disconnect.cancel()
+                await asyncio.gather(disconnect, return_exceptions=True)
                 await self._chunks.aclose()
 
-    async def _run(self, stream: Stream, send: Send, gone: asyncio.Task[None], *, whole: bool) -> None:
+    async def _run(self, stream: Stream, send: Send, disconnect: asyncio.Task[None], *, whole: bool) -> None:
         chunk = await anext(self._chunks, b"")  # before the status is sent: errors of the request become a problem
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/x-ndjson")]})
-        while chunk and whole and not gone.done():
+        while chunk and whole and not disconnect.done():
             await stream.send(send, chunk)
             chunk = await anext(self._chunks, b"")
-        if not gone.done():
+        if not disconnect.done():
             stream.ending = "whole"
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -35,9 +35,9 @@ class Team:
     def __init__(self, data: Path, *, slot: int, size: int) -> None:
         self.folder, self.slot, self.size = data / FOLDER, slot, size
         self._others = {
-            other: HttpConnection("http://worker", token=None, unix=self.socket(other), only_unix=True)
-            for other in range(size)
-            if other != slot
+            other_slot: HttpConnection("http://worker", token=None, unix=self.socket(other_slot), only_unix=True)
+            for other_slot in range(size)
+            if other_slot != slot
         }
         self._before = only_growing(self._written(slot))
         self._metrics: Metrics | None = None
@@ -105,9 +105,9 @@ class Team:
 
     async def render(self) -> bytes:
         """The metrics of all workers. For a worker that does not answer, those that it last wrote."""
-        others = await asyncio.gather(*(self._counts(slot, connection) for slot, connection in self._others.items()))
+        other_counts = await asyncio.gather(*(self._counts(slot, connection) for slot, connection in self._others.items()))
         own = decoded(await asyncio.to_thread(self._note))
-        return await asyncio.to_thread(lambda: rendered(added_up([own, *others])))
+        return await asyncio.to_thread(lambda: rendered(added_up([own, *other_counts])))
 
     async def _counts(self, slot: int, connection: HttpConnection) -> list[CountedFamily]:
         try:

@@ -114,7 +114,7 @@ def _checked(payloads: object) -> list[bytes]:
         if not isinstance(payload, bytes | bytearray | memoryview) or (
             isinstance(payload, memoryview) and not (payload.itemsize == 1 and payload.c_contiguous)
         ):
-            raise BadInput(f"Payload {place} is a {type(payload).__name__}.", hint="Give bytes, such as json.dumps(...).encode().")
+            raise BadInput(f"Payload {place} is of type {type(payload).__name__}.", hint="Give bytes, such as json.dumps(...).encode().")
     return [bytes(buffer) for buffer in payloads]
 
 

@@ -37,12 +37,12 @@ def check_payloads(payloads: object) -> None:
     """Errors: `BadInput` for no payloads, and for what is no bytes."""
     hint = 'Give a list of bytes, such as [b"first", b"second"].'
     if isinstance(payloads, bytes | bytearray | memoryview | str) or not isinstance(payloads, Sequence):
-        raise BadInput(f"A write takes a list of payloads, not a {type(payloads).__name__}.", hint=hint)
+        raise BadInput(f"A write takes a list of payloads, not {type(payloads).__name__}.", hint=hint)
     if not payloads:
         raise BadInput("A write without payloads cannot be numbered.", hint="Give at least one payload; an empty one, b'', is one.")
     for place, payload in enumerate(payloads):
         if not isinstance(payload, bytes | bytearray | memoryview):
-            raise BadInput(f"Payload {place} is a {type(payload).__name__}.", hint=hint)
+            raise BadInput(f"Payload {place} is of type {type(payload).__name__}.", hint=hint)
 
 
 def send_payloads(request: WriteEntries) -> tuple[str, bytes]:

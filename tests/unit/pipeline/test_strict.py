@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.core.errors import BadConfig
-from headwater.pipeline.strict import strict
+from headwater.pipeline.strict import _NAMESPACE, strict
 
 
 @strict
@@ -50,6 +50,7 @@ def test_what_exists_passes() -> None:
         (lambda: postgres("x", tial=True), "postgres has no option tial.", "Did you mean tail?"),  # type: ignore[call-arg]
         (lambda: postgres("x", replication_slots="s"), "postgres has no option replication_slots.", "Did you mean replication_slot?"),  # type: ignore[call-arg]
         (lambda: postgres("x", zzz=1), "postgres has no option zzz.", "There are uri, tail, replication_slot."),  # type: ignore[call-arg]
+        (lambda: postgres("x", table="t"), "postgres has no option table.", _NAMESPACE),  # type: ignore[call-arg]
         (lambda: postgres(), "postgres(): missing a required argument: 'uri'.", "See `headwater pipeline about postgres`."),  # type: ignore[call-arg]
         (lambda: postgres("x", "y"), "postgres(): too many positional arguments.", "See `headwater pipeline about postgres`."),  # type: ignore[call-arg,arg-type]
         (lambda: names(fields=["a"]), "names has no option fields.", "It has none: what it takes is given without a name."),  # type: ignore[call-arg]

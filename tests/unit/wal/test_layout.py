@@ -99,7 +99,7 @@ def test_what_is_no_value_is_told(value: bytes | None, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payloads", "why"), [([], "without payloads"), (["text"], "Payload 0 is a str"), ([b"a", 7], "Payload 1 is a int")]
+    ("payloads", "why"), [([], "without payloads"), (["text"], "Payload 0 is of type str"), ([b"a", 7], "Payload 1 is of type int")]
 )
 def test_what_cannot_be_written_is_told(payloads: list[bytes], why: str) -> None:
     with pytest.raises(BadInput, match=why):

@@ -45,6 +45,10 @@ class MysqlTableWatch:
         self._keys, self._look, self._untold = dict(keys), look, untold
         self.dropped: list[str] = []  # to be kept with the cursor; of a database, its name and a point
 
+    def example(self) -> str | None:
+        """One of the followed tables, by its namespace; None where there is none."""
+        return next((name for name in self._keys if name in self._chosen), None)
+
     def stated(self, statement: LoggedStatement, schema: str, text: str) -> list[str]:
         """Look at a statement of a session whose database is `schema`; returns the tables that it has emptied.
 

@@ -179,7 +179,9 @@ class _ChangeReader:
                 break
         if not out and more:
             # An empty piece says that there is nothing new, and a run would end here, before the changes behind those of other tables.
-            out.append(Message("mysql", {"file": self._cursor["file"], "pos": self._cursor["pos"]}, Op.NOOP, 0, Mode.SYNC))
+            # It is of a followed table's namespace, because `status` shows every namespace that sinks have taken something of.
+            namespace = self._watch.example() or "mysql"
+            out.append(Message(namespace, {"file": self._cursor["file"], "pos": self._cursor["pos"]}, Op.NOOP, 0, Mode.SYNC))
         # Changes that were returned before a restart count until all of them are skipped.
         position = {**self._cursor, "seen": max(self._index if self._open else 0, self._skip)}
         if self._prepared:

@@ -115,16 +115,16 @@ class _Compiler(Visitor[Evaluator]):
         left, right, operator = self.visit(node.left), self.visit(node.right), node.operator
 
         def operate(body: Mapping[str, Any], meter: StepMeter) -> Any:
-            one, two = left(body, meter), right(body, meter)
+            left_value, right_value = left(body, meter), right(body, meter)
             meter.take(1)
             if operator == "++":
-                return _joined(one, two, meter)
+                return _joined(left_value, right_value, meter)
             if operator == "--":
-                return _without(one, two, meter)
-            if operator == "+" and kind(one) == kind(two) == TEXT:
-                meter.read(len(one) + len(two))
-                return one + two
-            return calculate(operator, one, two)
+                return _without(left_value, right_value, meter)
+            if operator == "+" and kind(left_value) == kind(right_value) == TEXT:
+                meter.read(len(left_value) + len(right_value))
+                return left_value + right_value
+            return calculate(operator, left_value, right_value)
 
         return operate
 
@@ -168,8 +168,8 @@ def _conjunction(operands: tuple[Evaluator, ...], body: Mapping[str, Any], meter
     for operand in operands[1:]:
         if not truth(value):
             return False
-        other = operand(body, meter)
-        value = whole(value) & whole(other) if kind(value) == kind(other) == NUMBER else truth(other)
+        operand_value = operand(body, meter)
+        value = whole(value) & whole(operand_value) if kind(value) == kind(operand_value) == NUMBER else truth(operand_value)
     return value if kind(value) == NUMBER else truth(value)
 
 
@@ -178,13 +178,15 @@ def _disjunction(operands: tuple[Evaluator, ...], body: Mapping[str, Any], meter
     for operand in operands[1:]:
         if kind(value) != NUMBER and truth(value):
             return True
-        other = operand(body, meter)
-        value = whole(value) | whole(other) if kind(value) == kind(other) == NUMBER else truth(value) or truth(other)
+        operand_value = operand(body, meter)
+        value = (
+            whole(value) | whole(operand_value) if kind(value) == kind(operand_value) == NUMBER else truth(value) or truth(operand_value)
+        )
     return value if kind(value) == NUMBER else truth(value)
 
 
-def _exclusive(one: Any, two: Any) -> Any:
-    return whole(one) ^ whole(two) if kind(one) == kind(two) == NUMBER else truth(one) != truth(two)
+def _exclusive(left: Any, right: Any) -> Any:
+    return whole(left) ^ whole(right) if kind(left) == kind(right) == NUMBER else truth(left) != truth(right)
 
 
 def _exists(arguments: tuple[Evaluator, ...], body: Mapping[str, Any], meter: StepMeter) -> bool:

@@ -114,8 +114,8 @@ def _alternatives(facts: Formula) -> Iterator[tuple[ValueFact | TreeFact, ...]]:
     """The facts of each case. Where they would be too many, what divides them is left unknown."""
     match facts:
         case AnyOf(parts):
-            found = [each for part in _joined(parts) for each in _alternatives(part)]
-            yield from found if len(found) <= MOST_CASES else [()]
+            all_cases = [each for part in _joined(parts) for each in _alternatives(part)]
+            yield from all_cases if len(all_cases) <= MOST_CASES else [()]
         case AllOf(parts):
             divided: list[list[tuple[ValueFact | TreeFact, ...]]] = []
             total = 1

@@ -38,12 +38,12 @@ class StepMeter:
 def metered_same(left: Any, right: Any, meter: StepMeter) -> bool:
     """As `same`, counted: at most as many steps as the smaller of the two has parts. Errors: `TooManySteps`."""
     meter.take(1)
-    one = kind(left)
-    if one not in (TEXT, LIST, OBJECT) or one != kind(right) or len(left) != len(right):
-        return same(left, right) if one not in (LIST, OBJECT) else False
-    if one == TEXT:
+    left_kind = kind(left)
+    if left_kind not in (TEXT, LIST, OBJECT) or left_kind != kind(right) or len(left) != len(right):
+        return same(left, right) if left_kind not in (LIST, OBJECT) else False
+    if left_kind == TEXT:
         meter.read(len(left))
         return bool(left == right)
-    if one == LIST:
+    if left_kind == LIST:
         return all(metered_same(a, b, meter) for a, b in zip(left, right, strict=True))
     return all(name in right and metered_same(value, right[name], meter) for name, value in left.items())

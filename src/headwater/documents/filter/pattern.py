@@ -82,8 +82,8 @@ class Pattern:
     def _step(self, place: _Place, character: str, anywhere: bool) -> tuple[bool, _Place]:
         """Whether the pattern may end before a character, and where it stands behind it."""
         key = place, character, anywhere
-        known = self._known.get(key)
-        if known is None:
+        outcome = self._known.get(key)
+        if outcome is None:
             reached = self._closure(place, character)
             states = self._graph.states
             following = {
@@ -94,12 +94,12 @@ class Pattern:
             }
             if anywhere:
                 following.add(self._graph.begin)
-            known = self._graph.end in reached, (frozenset(following), _kind(character))
+            outcome = self._graph.end in reached, (frozenset(following), _kind(character))
             self._size += 1 + len(following)
             if self._size > _REMEMBERED:
                 self._known, self._size = {}, 0
-            self._known[key] = known
-        return known
+            self._known[key] = outcome
+        return outcome
 
     def _closure(self, place: _Place, character: str) -> set[int]:
         """The states that are reached without a character between what came before and what comes next."""

@@ -97,16 +97,16 @@ class _Reader:
         return _Fragment(self._state(following=tuple(branch.begin for branch in branches)), end)
 
     def _sequence(self) -> _Fragment:
-        whole: _Fragment | None = None
+        sequence: _Fragment | None = None
         while self._at < len(self._text) and self._text[self._at] not in "|)":
             part = self._repeated()
-            if whole is not None:
-                self._lead(whole.end, part.begin)
-            whole = _Fragment(part.begin if whole is None else whole.begin, part.end)
-        if whole is None:
+            if sequence is not None:
+                self._lead(sequence.end, part.begin)
+            sequence = _Fragment(part.begin if sequence is None else sequence.begin, part.end)
+        if sequence is None:
             state = self._state()
             return _Fragment(state, state)
-        return whole
+        return sequence
 
     def _repeated(self) -> _Fragment:
         at = self._at

@@ -47,18 +47,18 @@ class KeyRanges(NamedTuple):
 
     def intersection(self, other: KeyRanges) -> KeyRanges:
         """The values of both."""
-        found: list[KeyRange] = []
+        ranges: list[KeyRange] = []
         left = right = 0
         while left < len(self.ranges) and right < len(other.ranges):
-            one, two = self.ranges[left], other.ranges[right]
-            low, high = max(one.low, two.low), min(one.high, two.high)
+            left_range, right_range = self.ranges[left], other.ranges[right]
+            low, high = max(left_range.low, right_range.low), min(left_range.high, right_range.high)
             if low < high:
-                found.append(KeyRange(low, high))
-            if one.high <= two.high:
+                ranges.append(KeyRange(low, high))
+            if left_range.high <= right_range.high:
                 left += 1
             else:
                 right += 1
-        return KeyRanges(tuple(found))
+        return KeyRanges(tuple(ranges))
 
     def union(self, other: KeyRanges) -> KeyRanges:
         """The values of either."""
@@ -88,13 +88,13 @@ CONTAINERS: Final = KeyRanges((KeyRange(*_TEXTS), KeyRange(_LISTS[0], _OBJECTS[1
 
 def united(sets: Iterable[KeyRanges]) -> KeyRanges:
     """The values of any of these sets."""
-    found: list[KeyRange] = []
+    ranges: list[KeyRange] = []
     for each in sorted(each for values in sets for each in values.ranges):
-        if found and each.low <= found[-1].high:
-            found[-1] = KeyRange(found[-1].low, max(found[-1].high, each.high))
+        if ranges and each.low <= ranges[-1].high:
+            ranges[-1] = KeyRange(ranges[-1].low, max(ranges[-1].high, each.high))
         else:
-            found.append(each)
-    return KeyRanges(tuple(found))
+            ranges.append(each)
+    return KeyRanges(tuple(ranges))
 
 
 def point(key: bytes) -> KeyRanges:
@@ -120,14 +120,14 @@ def compared(operator: str, constant: Constant) -> KeyRanges:
             return NONE
     match operator:
         case "<":
-            found = KeyRange(least, constant.key)
+            key_range = KeyRange(least, constant.key)
         case "<=":
-            found = KeyRange(least, constant.key + AFTER)
+            key_range = KeyRange(least, constant.key + AFTER)
         case ">":
-            found = KeyRange(constant.key + AFTER, most)
+            key_range = KeyRange(constant.key + AFTER, most)
         case _:
-            found = KeyRange(constant.key, most)
-    return KeyRanges((found,)) if found.low < found.high else NONE
+            key_range = KeyRange(constant.key, most)
+    return KeyRanges((key_range,)) if key_range.low < key_range.high else NONE
 
 
 def invert(key: bytes) -> bytes:
@@ -137,8 +137,8 @@ def invert(key: bytes) -> bytes:
 
 def next_prefix(prefix: bytes) -> bytes:
     """The first bytes behind all that begin with a prefix; empty where there are none."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b""
 
 
 def text_of(bound: bytes) -> str | None:

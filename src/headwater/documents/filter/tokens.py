@@ -46,19 +46,19 @@ def tokens(text: str) -> list[Token]:
     """The tokens of a filter; the last is `end`. Errors: `BadFilter`."""
     if len(text) > MOST_CHARACTERS:
         raise BadFilter(f"The filter has {len(text)} characters.", hint=f"A filter has at most {MOST_CHARACTERS}.")
-    found: list[Token] = []
+    token_list: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise _unreadable(text, at)
         if match.lastgroup != "blank":
-            found.append(_token(text, match))
+            token_list.append(_token(text, match))
         at = match.end()
-    if len(found) > MOST_TOKENS:
-        raise bad_filter(text, found[MOST_TOKENS].at, f"The filter has {len(found)} words and signs; {MOST_TOKENS} are allowed")
-    found.append(Token("end", "", len(text)))
-    return found
+    if len(token_list) > MOST_TOKENS:
+        raise bad_filter(text, token_list[MOST_TOKENS].at, f"The filter has {len(token_list)} words and signs; {MOST_TOKENS} are allowed")
+    token_list.append(Token("end", "", len(text)))
+    return token_list
 
 
 def bad_filter(text: str, at: int, problem: str, hint: str = "") -> BadFilter:

@@ -38,28 +38,28 @@ def kind(value: Any) -> int:
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values are equal. Deep in values that are themselves bounded by the size of a body."""
-    one = _KINDS[type(left)]
-    if one != _KINDS[type(right)]:
+    left_kind = _KINDS[type(left)]
+    if left_kind != _KINDS[type(right)]:
         return False
-    if one == NUMBER:
+    if left_kind == NUMBER:
         return number_order(left, right) == 0
-    if one == LIST:
+    if left_kind == LIST:
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
-    if one == OBJECT:
+    if left_kind == OBJECT:
         return len(left) == len(right) and all(name in right and same(value, right[name]) for name, value in left.items())
     return bool(left == right)
 
 
 def order(left: Any, right: Any) -> int | None:
     """Below zero, zero or above zero; None where the two have no order."""
-    one = _KINDS[type(left)]
-    if one != _KINDS[type(right)]:
+    left_kind = _KINDS[type(left)]
+    if left_kind != _KINDS[type(right)]:
         return None
-    if one == NUMBER:
+    if left_kind == NUMBER:
         return number_order(left, right)
-    if one == TEXT:
+    if left_kind == TEXT:
         return int(left > right) - int(left < right)
-    return 0 if one == NULL else None
+    return 0 if left_kind == NULL else None
 
 
 def number_order(left: Any, right: Any) -> int:
@@ -103,19 +103,19 @@ def truth(value: Any) -> bool:
 
 def calculate(operator: str, left: Any, right: Any) -> Decimal:
     """A calculation with decimals of 100 digits; the sign of a remainder is that of the left. Errors: `EvaluationError`."""
-    one, two = as_decimal(left), as_decimal(right)
+    left_number, right_number = as_decimal(left), as_decimal(right)
     try:
         match operator:
             case "+":
-                return _ARITHMETIC.add(one, two)
+                return _ARITHMETIC.add(left_number, right_number)
             case "-":
-                return _ARITHMETIC.subtract(one, two)
+                return _ARITHMETIC.subtract(left_number, right_number)
             case "*":
-                return _ARITHMETIC.multiply(one, two)
+                return _ARITHMETIC.multiply(left_number, right_number)
             case "/":
-                return _ARITHMETIC.divide(one, two)
+                return _ARITHMETIC.divide(left_number, right_number)
             case _:
-                return _ARITHMETIC.remainder(one, two)
+                return _ARITHMETIC.remainder(left_number, right_number)
     except ArithmeticError as error:
         raise EvaluationError(f"{left} {operator} {right} has no value") from error
 

@@ -136,11 +136,11 @@ class IndexBuild:
                     return False
 
     async def _slice(self) -> BuiltSlice | None:
-        made = await self._made_elsewhere()
-        if made is not None:
+        shard = await self._made_elsewhere()
+        if shard is not None:
             self._slices += _RECORDED
             try:
-                return await asyncio.to_thread(add_shard, self._store, self.uri, self.number, made)
+                return await asyncio.to_thread(add_shard, self._store, self.uri, self.number, shard)
             except BaseException:
                 await self._leave()  # its next shard lies behind one that is not there
                 raise
@@ -157,10 +157,10 @@ class IndexBuild:
             self._shard_run = await self._shards.begin(self._store, self.uri, self.number, self.built)
         if self._shard_run is None or not await self._shard_run.ready():
             return None
-        made = await self._shard_run.next(self.built)
-        if made is None:
+        shard = await self._shard_run.next(self.built)
+        if shard is None:
             await self._leave()
-        return made
+        return shard
 
     async def _leave(self) -> None:
         run, self._shard_run = self._shard_run, None

@@ -69,8 +69,8 @@ def carry_out(order: BuildOrder, begins: Callable[[], str]) -> Iterator[BuildMes
     try:
         runner = spark.runner()
         yield BuildMessage()
-        for made in shard_rows(order.place, runner, order.uri, order.number, after=begins(), tasks=spark.cores):
-            yield BuildMessage(made=made)
+        for shard in shard_rows(order.place, runner, order.uri, order.number, after=begins(), tasks=spark.cores):
+            yield BuildMessage(made=shard)
     except TaskFailed as error:  # its message has the task's traceback
         yield BuildMessage(problem=error.message)
     except HeadwaterError as error:
@@ -82,27 +82,27 @@ def carry_out(order: BuildOrder, begins: Callable[[], str]) -> Iterator[BuildMes
 
 def main() -> int:
     """Carry out the order of standard input."""
-    given = sys.stdin.buffer
+    stdin = sys.stdin.buffer
     try:
-        order: BuildOrder = pickle.loads(read_framed(given))
+        order: BuildOrder = pickle.loads(read_framed(stdin))
     except EOFError:
         return 0
     out = os.dup(1)
     os.dup2(2, 1)  # what Java prints must not be taken for a message
-    told, after = threading.Event(), [""]
+    begin_event, after = threading.Event(), [""]
 
     def follow_parent() -> None:
         try:
-            after[0] = read_framed(given).decode()
-            told.set()
-            given.read()  # returns when the parent has closed it, or is gone
+            after[0] = read_framed(stdin).decode()
+            begin_event.set()
+            stdin.read()  # returns when the parent has closed it, or is gone
         except EOFError:
             pass
         end_java()
         os._exit(1)
 
     def begins() -> str:
-        told.wait()
+        begin_event.wait()
         return after[0]
 
     threading.Thread(target=follow_parent, name="parent", daemon=True).start()

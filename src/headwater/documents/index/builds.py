@@ -65,14 +65,14 @@ class IndexBuilds:
 
 def building(store: DocumentStore) -> list[tuple[str, IndexDefinition]]:
     """The indexes of a partition that are being built, with their collections. Blocking. Errors: those of the store."""
-    found: list[tuple[str, IndexDefinition]] = []
+    indexes: list[tuple[str, IndexDefinition]] = []
     after = ""
     while True:
         with store.view() as view:
             heads = view.heads(after=after, limit=_HEADS)
             for head in heads:
                 if head.uri.endswith("~"):
-                    found += [(head.uri, index) for index in view.indexes(head.uri) if index.state == "building"]
+                    indexes += [(head.uri, index) for index in view.indexes(head.uri) if index.state == "building"]
         if len(heads) < _HEADS:
-            return found
+            return indexes
         after = heads[-1].uri

@@ -44,7 +44,7 @@ def checked_index(definition: IndexDefinition) -> IndexDefinition:
     return msgspec.structs.replace(definition, filter_by=filter_by)
 
 
-def is_alike(one: IndexDefinition, other: IndexDefinition) -> bool:
+def is_alike(index: IndexDefinition, other_index: IndexDefinition) -> bool:
     """Whether two definitions ask for the same rows: creating an index again with PUT changes nothing then."""
-    left, right = ((each.sort_by, each.filter_by.strip(), each.materialize) for each in (one, other))
+    left, right = ((each.sort_by, each.filter_by.strip(), each.materialize) for each in (index, other_index))
     return left == right

@@ -66,12 +66,12 @@ def parse_order(text: str) -> tuple[OrderField, ...]:
 
 def total_order(fields: Sequence[OrderField]) -> tuple[OrderField, ...]:
     """The order that decides: without fields that are named again, and with the id as its last."""
-    seen: dict[tuple[str, ...], OrderField] = {}
+    by_names: dict[tuple[str, ...], OrderField] = {}
     for field in (*fields, BY_ID):
-        seen.setdefault(field.names, field)
+        by_names.setdefault(field.names, field)
         if field.names == ID:
             break
-    return tuple(seen.values())
+    return tuple(by_names.values())
 
 
 def order_key(order: Sequence[OrderField], item: str, body: Mapping[str, Any]) -> bytes:

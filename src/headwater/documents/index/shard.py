@@ -87,7 +87,7 @@ class ShardSource(Protocol):
 
 def building_index(view: DocumentView, uri: str, number: int) -> IndexDefinition | None:
     """An index that is being built; None where it is ready, has failed or is being deleted. Errors: `UnknownIndex`."""
-    definition = next((one for one in view.indexes(uri) if one.number == number), None)
+    definition = next((index for index in view.indexes(uri) if index.number == number), None)
     if definition is None:
         raise UnknownIndex(f"The store has no index {number} of {uri}.")
     return definition if definition.state == "building" else None
@@ -134,13 +134,13 @@ def index_shard(store: DocumentStore, shard: IndexShard, *, most: int = _MOST) -
             raise Conflict(f"Index {shard.number} of {shard.uri} is no longer being built.", hint="See it: `headwater doc index list`.")
         while True:
             items = view.rows(shard.uri, low=f"{last}\0" if last else "", high=high, limit=_PAGE)
-            made, other = rows_of_items(definition, items)
-            count, unlike = count + len(made), unlike + other
+            new_rows, other = rows_of_items(definition, items)
+            count, unlike = count + len(new_rows), unlike + other
             if store.shared:
-                store.add_index_rows(shard.uri, shard.number, made, fold=fold)
+                store.add_index_rows(shard.uri, shard.number, new_rows, fold=fold)
             else:
-                rows += made
-                length += sum(len(row.key) + len(row.item) for row in made)
+                rows += new_rows
+                length += sum(len(row.key) + len(row.item) for row in new_rows)
             last = items[-1].item if items else last
             if len(items) < _PAGE:
                 break
@@ -150,7 +150,7 @@ def index_shard(store: DocumentStore, shard: IndexShard, *, most: int = _MOST) -
     return ShardRows(after=shard.after, last=shard.upto or last, done=done, count=count, unlike=unlike, fold=fold, rows=rows)
 
 
-def add_shard(store: DocumentStore, uri: str, number: int, made: ShardRows) -> BuiltSlice | None:
+def add_shard(store: DocumentStore, uri: str, number: int, shard: ShardRows) -> BuiltSlice | None:
     """Add the rows of a shard, or say that they are there. None: the index is no longer being built. For the owner. Blocking.
 
     Errors: `UnknownIndex`; `Conflict` where the store was folded anew; those of the store. Doing it twice changes nothing.
@@ -158,10 +158,10 @@ def add_shard(store: DocumentStore, uri: str, number: int, made: ShardRows) -> B
     with store.view() as view:
         if building_index(view, uri, number) is None:
             return None
-    after = made.after
-    for begin in range(0, max(1, len(made.rows)), _PAGE):
-        rows, end = made.rows[begin : begin + _PAGE], begin + _PAGE >= len(made.rows)
-        last = made.last if end else rows[-1].item
-        store.add_index_rows(uri, number, rows, after=after, last=last, complete=made.done and end, fold=made.fold)
+    after = shard.after
+    for begin in range(0, max(1, len(shard.rows)), _PAGE):
+        rows, end = shard.rows[begin : begin + _PAGE], begin + _PAGE >= len(shard.rows)
+        last = shard.last if end else rows[-1].item
+        store.add_index_rows(uri, number, rows, after=after, last=last, complete=shard.done and end, fold=shard.fold)
         after = last
-    return BuiltSlice(made.last, made.count, made.unlike, made.done)
+    return BuiltSlice(shard.last, shard.count, shard.unlike, shard.done)

@@ -56,12 +56,12 @@ def shard_rows(
         job = begin(after)
         try:
             while True:
-                made = _kept([msgspec.msgpack.decode(table.column("rows")[0].as_py(), type=ShardRows) for table in job.result()])
-                if made[-1].done:
-                    yield from made
+                built_shards = _kept([msgspec.msgpack.decode(table.column("rows")[0].as_py(), type=ShardRows) for table in job.result()])
+                if built_shards[-1].done:
+                    yield from built_shards
                     return
-                job = begin(made[-1].last)
-                yield from made
+                job = begin(built_shards[-1].last)
+                yield from built_shards
         finally:
             job.cancel()
 
@@ -71,8 +71,8 @@ def rows_in_task(place: StorePlace, shards: tuple[IndexShard, ...], log: Log, gi
     import pyarrow as pa
 
     with open_stores(place.settings, place.data) as stores, uncollected():
-        made = index_shard(stores.partition(place.partition, place.generation), shards[given.partition])
-        return pa.RecordBatch.from_pydict({"rows": [msgspec.msgpack.encode(made)]}, schema=rows_schema())
+        shard = index_shard(stores.partition(place.partition, place.generation), shards[given.partition])
+        return pa.RecordBatch.from_pydict({"rows": [msgspec.msgpack.encode(shard)]}, schema=rows_schema())
 
 
 def rows_schema() -> pa.Schema:
@@ -82,7 +82,7 @@ def rows_schema() -> pa.Schema:
     return pa.schema([("rows", pa.large_binary())])
 
 
-def _kept(made: list[ShardRows]) -> list[ShardRows]:
+def _kept(shards: list[ShardRows]) -> list[ShardRows]:
     """Shards up to the first that was cut: behind it, a row would be missing."""
-    cut = next((at for at, one in enumerate(made) if one.cut), len(made) - 1)
-    return made[: cut + 1]
+    cut = next((at for at, shard in enumerate(shards) if shard.cut), len(shards) - 1)
+    return shards[: cut + 1]

@@ -59,16 +59,16 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 def templates_in(settings: bytes) -> dict[str, IndexTemplate]:
     """The templates by id."""
-    found = _settings(settings).get("templates", {})
-    return {id: msgspec.convert(one, IndexTemplate) for id, one in sorted(found.items())}
+    templates = _settings(settings).get("templates", {})
+    return {id: msgspec.convert(template, IndexTemplate) for id, template in sorted(templates.items())}
 
 
 def new_template(template: IndexTemplate) -> SettingsCall:
     """Add a template. Nothing changes where it is there. Errors of the call: `AlreadyExists` where its id has another one; `BadInput`."""
 
-    def decide(there: bytes) -> bytes | None:
-        known = templates_in(there)
-        before = known.get(template.id)
+    def decide(settings: bytes) -> bytes | None:
+        templates = templates_in(settings)
+        before = templates.get(template.id)
         if before == template:
             return None
         if before is not None:
@@ -76,9 +76,9 @@ def new_template(template: IndexTemplate) -> SettingsCall:
                 f"The template {template.id} is of {before.template_uri}.",
                 hint=f"Delete it first: `headwater doc template delete {template.id}`.",
             )
-        if len(known) >= _MOST:
-            raise BadInput(f"There are {len(known)} templates.", hint=f"At most {_MOST}: each is looked at with every new collection.")
-        return _kept(there, {**known, template.id: template})
+        if len(templates) >= _MOST:
+            raise BadInput(f"There are {len(templates)} templates.", hint=f"At most {_MOST}: each is looked at with every new collection.")
+        return _kept(settings, {**templates, template.id: template})
 
     return SettingsCall(TEMPLATES, decide)
 
@@ -86,11 +86,11 @@ def new_template(template: IndexTemplate) -> SettingsCall:
 def no_template(id: str) -> SettingsCall:
     """Take a template away; the indexes that it made stay. Errors of the call: `UnknownIndex`."""
 
-    def decide(there: bytes) -> bytes | None:
-        known = templates_in(there)
-        if id not in known:
+    def decide(settings: bytes) -> bytes | None:
+        templates = templates_in(settings)
+        if id not in templates:
             raise unknown_template(id)
-        return _kept(there, {name: one for name, one in known.items() if name != id})
+        return _kept(settings, {name: template for name, template in templates.items() if name != id})
 
     return SettingsCall(TEMPLATES, decide)
 
@@ -100,10 +100,10 @@ def unknown_template(id: str) -> UnknownIndex:
     return UnknownIndex(f"There is no template {id!r:.60} of indexes.", hint="List them with `headwater doc template list`.")
 
 
-def _kept(there: bytes, templates: dict[str, IndexTemplate]) -> bytes:
-    return json.encode({**_settings(there), "templates": templates})
+def _kept(settings: bytes, templates: dict[str, IndexTemplate]) -> bytes:
+    return json.encode({**_settings(settings), "templates": templates})
 
 
 def _settings(settings: bytes) -> dict[str, Any]:
-    found = state_value(settings) if settings else {}
-    return found if isinstance(found, dict) else {}
+    fields = state_value(settings) if settings else {}
+    return fields if isinstance(fields, dict) else {}

@@ -94,17 +94,17 @@ class TemplateIndexes:
 
     def _fitting(self, number: int, templates: Mapping[str, IndexTemplate]) -> list[str]:
         """The collections of a partition that lack an index of a template."""
-        found: list[str] = []
+        uris: list[str] = []
         after = ""
         while True:
             with self._documents.partition_view(number) as view:
                 heads = view.heads(after=after, limit=_HEADS)
                 for head in heads:
-                    wanted = {one.id for one in templates.values() if not head.deleted and one.fits(head.uri)}
+                    wanted = {template.id for template in templates.values() if not head.deleted and template.fits(head.uri)}
                     if wanted and wanted - {index.id for index in view.indexes(head.uri) if index.state != "deleting"}:
-                        found.append(head.uri)
+                        uris.append(head.uri)
             if len(heads) < _HEADS:
-                return found
+                return uris
             after = heads[-1].uri
 
     def _task(self, work: Any) -> None:

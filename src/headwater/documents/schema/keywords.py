@@ -70,36 +70,36 @@ _VALUES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
 
 def checked_schema(schema: Any) -> None:
     """See that a schema can be applied to every value. Errors: `BadInput`, which names the place."""
-    waiting, seen = [("#", schema)], set[int]()
+    waiting, seen_ids = [("#", schema)], set[int]()
     while waiting:
-        place, one = waiting.pop()
-        if isinstance(one, bool) or id(one) in seen:
+        place, subschema = waiting.pop()
+        if isinstance(subschema, bool) or id(subschema) in seen_ids:
             continue
-        if not isinstance(one, dict):
+        if not isinstance(subschema, dict):
             raise _bad(place, "is no schema", "A schema is an object, true or false.")
-        seen.add(id(one))
-        if len(seen) > _MOST:
+        seen_ids.add(id(subschema))
+        if len(seen_ids) > _MOST:
             raise _bad(place, f"is one schema too many: there are more than {_MOST}", "Divide the collection.")
-        for keyword, value in one.items():
+        for keyword, value in subschema.items():
             _check_keyword(place, keyword, value)
-        waiting += [(f"{place}/{where}", inner) for where, inner in _inner(one)]
-        if "$ref" in one:
-            waiting.append((one["$ref"], target_of(schema, one["$ref"])))
+        waiting += [(f"{place}/{where}", inner) for where, inner in _inner(subschema)]
+        if "$ref" in subschema:
+            waiting.append((subschema["$ref"], target_of(schema, subschema["$ref"])))
     _check_circles(schema)
 
 
 def target_of(schema: Any, reference: str) -> Any:
     """The schema that a `$ref` names. Errors: `BadInput`."""
-    found = schema
+    subschema = schema
     for step in reference[1:].split("/")[1:] if reference != "#" else ():
         name = unquote(step).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(subschema, dict) and name in subschema:
+            subschema = subschema[name]
+        elif isinstance(subschema, list) and name.isdecimal() and int(name) < len(subschema):
+            subschema = subschema[int(name)]
         else:
             raise BadInput(f"The schema has nothing at {reference!r:.80}.", hint="A $ref names a place such as #/$defs/price.")
-    return found
+    return subschema
 
 
 def _check_keyword(place: str, keyword: str, value: Any) -> None:
@@ -119,8 +119,8 @@ def _check_keyword(place: str, keyword: str, value: Any) -> None:
     if keyword in _ONE | _LISTS | _MAPS:
         wanted = "a schema" if keyword in _ONE else "a list of schemas" if keyword in _LISTS else "schemas by name"
         raise _bad(f"{place}/{keyword}", "cannot be this", f"It is {wanted}.")
-    known = sorted((*_VALUES, *_ONE, *_LISTS, *_MAPS, *_NOTES))
-    raise _bad(place, f"has the keyword {keyword!r:.60}, which is not known here", f"Known are {', '.join(known)}.")
+    known_keywords = sorted((*_VALUES, *_ONE, *_LISTS, *_MAPS, *_NOTES))
+    raise _bad(place, f"has the keyword {keyword!r:.60}, which is not known here", f"Known are {', '.join(known_keywords)}.")
 
 
 def _inner(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -129,39 +129,39 @@ def _inner(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         if keyword in _ONE:
             yield keyword, value
         elif keyword in _LISTS:
-            yield from ((f"{keyword}/{number}", one) for number, one in enumerate(value))
+            yield from ((f"{keyword}/{number}", subschema) for number, subschema in enumerate(value))
         elif keyword in _MAPS:
-            yield from ((f"{keyword}/{name}", one) for name, one in value.items())
+            yield from ((f"{keyword}/{name}", subschema) for name, subschema in value.items())
 
 
 def _check_circles(schema: Any) -> None:
     """Errors: `BadInput` for a schema that asks for itself without a step into the value."""
     done, within = set[int](), set[int]()
-    waiting: list[tuple[Any, bool]] = [(one, False) for one in _all(schema)]
+    waiting: list[tuple[Any, bool]] = [(each_schema, False) for each_schema in _all(schema)]
     while waiting:
-        one, left = waiting.pop()
+        subschema, left = waiting.pop()
         if left:
-            within.discard(id(one))
-            done.add(id(one))
-        elif id(one) in within:
+            within.discard(id(subschema))
+            done.add(id(subschema))
+        elif id(subschema) in within:
             raise BadInput("A $ref of the schema leads back to itself.", hint="Let it go one step into the value first, as by properties.")
-        elif isinstance(one, dict) and id(one) not in done:
-            within.add(id(one))
-            waiting.append((one, True))
-            waiting += [(inner, False) for where, inner in _inner(one) if where.partition("/")[0] in IN_PLACE]
-            if "$ref" in one:
-                waiting.append((target_of(schema, one["$ref"]), False))
+        elif isinstance(subschema, dict) and id(subschema) not in done:
+            within.add(id(subschema))
+            waiting.append((subschema, True))
+            waiting += [(inner, False) for where, inner in _inner(subschema) if where.partition("/")[0] in IN_PLACE]
+            if "$ref" in subschema:
+                waiting.append((target_of(schema, subschema["$ref"]), False))
 
 
 def _all(schema: Any) -> Iterator[Any]:
     """Every schema in a schema."""
-    waiting, seen = [schema], set[int]()
+    waiting, seen_ids = [schema], set[int]()
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict) and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            waiting += [inner for _, inner in _inner(one)]
+        subschema = waiting.pop()
+        if isinstance(subschema, dict) and id(subschema) not in seen_ids:
+            seen_ids.add(id(subschema))
+            yield subschema
+            waiting += [inner for _, inner in _inner(subschema)]
 
 
 def _bad(place: str, says: str, hint: str) -> BadInput:

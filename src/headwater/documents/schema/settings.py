@@ -37,8 +37,8 @@ def new_schema(uri: str, schema: Any) -> SettingsCall:
     """Give a collection a schema, in place of the one that it has. Nothing changes where it has this one. Errors of the call:
     `ViewModification`."""
 
-    def decide(there: bytes) -> bytes | None:
-        settings = _settings(there)
+    def decide(stored_settings: bytes) -> bytes | None:
+        settings = _settings(stored_settings)
         if settings.get("view"):
             raise ViewModification(f"{uri} is a view: it shows other documents.", hint="Give those a schema.")
         return None if settings.get("schema") == schema else json.encode({**settings, "schema": schema})
@@ -49,8 +49,8 @@ def new_schema(uri: str, schema: Any) -> SettingsCall:
 def no_schema(uri: str) -> SettingsCall:
     """Take the schema of a collection away."""
 
-    def decide(there: bytes) -> bytes | None:
-        settings = _settings(there)
+    def decide(stored_settings: bytes) -> bytes | None:
+        settings = _settings(stored_settings)
         return json.encode({name: value for name, value in settings.items() if name != "schema"}) if "schema" in settings else None
 
     return SettingsCall(uri, decide)
@@ -74,5 +74,5 @@ def _schema(settings: bytes) -> Any:
 
 
 def _settings(settings: bytes) -> dict[str, Any]:
-    found = state_value(settings) if settings else {}
-    return found if isinstance(found, dict) else {}
+    fields = state_value(settings) if settings else {}
+    return fields if isinstance(fields, dict) else {}

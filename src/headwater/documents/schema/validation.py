@@ -79,23 +79,23 @@ class _Check:
         if isinstance(schema, bool):
             return None if schema else SchemaFault(place, "is not allowed")
         faults = [self._any(schema, value, place), self._in_place(schema, value, place, depth)]
-        found = kind(value)
-        if found == OBJECT:
+        value_kind = kind(value)
+        if value_kind == OBJECT:
             faults.append(self._object(schema, value, place, depth))
-        elif found == LIST:
+        elif value_kind == LIST:
             faults.append(self._list(schema, value, place, depth))
-        elif found == TEXT:
+        elif value_kind == TEXT:
             faults.append(self._text(schema, value, place))
-        elif found == NUMBER:
+        elif value_kind == NUMBER:
             faults.append(_number(schema, value, place))
-        return next((fault for one in faults for fault in one), None)
+        return next((fault for fault_group in faults for fault in fault_group), None)
 
     def _fits(self, schema: Any, value: Any, place: str, depth: int) -> bool:
         return self.fault(schema, value, place, depth + 1) is None
 
     def _inner(self, schema: Any, value: Any, place: str, depth: int) -> Faults:
-        if (found := self.fault(schema, value, place, depth + 1)) is not None:
-            yield found
+        if (fault := self.fault(schema, value, place, depth + 1)) is not None:
+            yield fault
 
     # -- keywords of every type -------------------------------------------------------------------------------
 
@@ -106,17 +106,17 @@ class _Check:
                 yield SchemaFault(place, f"is {kind_of(value)}, and the schema wants {' or '.join(names)}")
         if "const" in schema and not self._same(value, schema["const"]):
             yield SchemaFault(place, f"is not {_shown(schema['const'])}")
-        if "enum" in schema and not any(self._same(value, one) for one in schema["enum"]):
+        if "enum" in schema and not any(self._same(value, enum_value) for enum_value in schema["enum"]):
             yield SchemaFault(place, f"is none of {', '.join(map(_shown, schema['enum'][:20]))}")
 
     def _in_place(self, schema: dict[str, Any], value: Any, place: str, depth: int) -> Faults:
         if "$ref" in schema:
             yield from self._inner(target_of(self._root, schema["$ref"]), value, place, depth)
-        for one in schema.get("allOf", ()):
-            yield from self._inner(one, value, place, depth)
-        if "anyOf" in schema and not any(self._fits(one, value, place, depth) for one in schema["anyOf"]):
+        for required_schema in schema.get("allOf", ()):
+            yield from self._inner(required_schema, value, place, depth)
+        if "anyOf" in schema and not any(self._fits(subschema, value, place, depth) for subschema in schema["anyOf"]):
             yield SchemaFault(place, "fits none of the schemas of anyOf")
-        if "oneOf" in schema and (fitting := sum(self._fits(one, value, place, depth) for one in schema["oneOf"])) != 1:
+        if "oneOf" in schema and (fitting := sum(self._fits(subschema, value, place, depth) for subschema in schema["oneOf"])) != 1:
             yield SchemaFault(place, f"fits {fitting} of the schemas of oneOf, and has to fit one")
         if "not" in schema and self._fits(schema["not"], value, place, depth):
             yield SchemaFault(place, "fits the schema of not")
@@ -132,24 +132,28 @@ class _Check:
                 yield SchemaFault(f"{place}/{_escaped(name)}", "is missing")
         yield from _counted(len(value), schema, place, least="minProperties", most="maxProperties", unit="fields")
         properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-        others, names = schema.get("additionalProperties", True), schema.get("propertyNames", True)
+        additional, names = schema.get("additionalProperties", True), schema.get("propertyNames", True)
         for name, inner in value.items():
-            there, known = f"{place}/{_escaped(name)}", name in properties
-            if known:
-                yield from self._inner(properties[name], inner, there, depth)
-            for text, one in patterns.items():
+            inner_place, is_known = f"{place}/{_escaped(name)}", name in properties
+            if is_known:
+                yield from self._inner(properties[name], inner, inner_place, depth)
+            for text, subschema in patterns.items():
                 if pattern(text).found(name, self._meter):
-                    known = True
-                    yield from self._inner(one, inner, there, depth)
-            if not known and others is not True:
-                yield from self._inner(others, inner, there, depth)
-            if names is not True and not self._fits(names, name, there, depth):
-                yield SchemaFault(there, "has a name that does not fit propertyNames")
+                    is_known = True
+                    yield from self._inner(subschema, inner, inner_place, depth)
+            if not is_known and additional is not True:
+                yield from self._inner(additional, inner, inner_place, depth)
+            if names is not True and not self._fits(names, name, inner_place, depth):
+                yield SchemaFault(inner_place, "has a name that does not fit propertyNames")
         for name, needed in schema.get("dependentRequired", {}).items():
-            yield from (SchemaFault(f"{place}/{_escaped(one)}", "is missing") for one in needed if name in value and one not in value)
-        for name, one in schema.get("dependentSchemas", {}).items():
+            yield from (
+                SchemaFault(f"{place}/{_escaped(needed_name)}", "is missing")
+                for needed_name in needed
+                if name in value and needed_name not in value
+            )
+        for name, subschema in schema.get("dependentSchemas", {}).items():
             if name in value:
-                yield from self._inner(one, value, place, depth)
+                yield from self._inner(subschema, value, place, depth)
 
     def _list(self, schema: dict[str, Any], value: list[Any], place: str, depth: int) -> Faults:
         yield from _counted(len(value), schema, place, least="minItems", most="maxItems", unit="elements")
@@ -172,9 +176,9 @@ class _Check:
         if "pattern" in schema and not pattern(schema["pattern"]).found(value, self._meter):
             yield SchemaFault(place, f"does not fit the pattern {schema['pattern']!r:.100}")
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def _same(self, left: Any, right: Any) -> bool:
         self._meter.take(1)
-        return same(one, other)
+        return same(left, right)
 
 
 def _number(schema: dict[str, Any], value: Any, place: str) -> Faults:
@@ -198,8 +202,8 @@ def _counted(count: int, schema: dict[str, Any], place: str, *, least: str, most
 
 
 def _is_of(value: Any, name: str) -> bool:
-    found = _TYPES[kind(value)]
-    return found == name or (name == "integer" and found == "number" and _is_multiple(value, 1))
+    type_name = _TYPES[kind(value)]
+    return type_name == name or (name == "integer" and type_name == "number" and _is_multiple(value, 1))
 
 
 def _is_multiple(value: Any, of: Any) -> bool:
@@ -216,12 +220,12 @@ def _is_multiple(value: Any, of: Any) -> bool:
 
 def _hashable(value: Any) -> Any:
     """Equal for values that are the same, and unlike for others."""
-    found = kind(value)
-    if found == OBJECT:
+    value_kind = kind(value)
+    if value_kind == OBJECT:
         return OBJECT, frozenset((name, _hashable(inner)) for name, inner in value.items())
-    if found == LIST:
+    if value_kind == LIST:
         return LIST, tuple(map(_hashable, value))
-    return found, as_decimal(value) if found == NUMBER else value
+    return value_kind, as_decimal(value) if value_kind == NUMBER else value
 
 
 def _escaped(name: str) -> str:

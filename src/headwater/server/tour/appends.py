@@ -18,11 +18,11 @@ _ROUNDS, _OURS, _FLOOR = 3, 0.7, 0.3  # rounds, and seconds of each side: interl
 _VALUE = 100
 
 
-async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
+async def appends(log: AsyncLog, disk: Path | None, report: TourReport) -> None:
     """64 callers append one record at a time; then this reads every acknowledged record back. `disk`: a folder on the log's disk."""
-    told.part("appends")
+    report.part("appends")
     await log.create_topic(TOPIC)
-    kept: dict[int, bytes] = {}
+    acknowledged: dict[int, bytes] = {}
     ours = floor = 0
     ours_seconds = floor_seconds = 0.0
     for turn in range(_ROUNDS):
@@ -33,33 +33,33 @@ async def appends(log: AsyncLog, disk: Path | None, told: TourReport) -> None:
         answered = await asyncio.gather(*(_caller(log, f"{os.getpid()}-{turn}-{number}", began + _OURS) for number in range(CALLERS)))
         ours, ours_seconds = ours + sum(map(len, answered)), ours_seconds + time.perf_counter() - began
         for records in answered:
-            kept.update(records)
-    told.fact(f"{CALLERS} callers, each waiting until its record is synced: {ours:,} records, {rate(ours, ours_seconds)}")
+            acknowledged.update(records)
+    report.fact(f"{CALLERS} callers, each waiting until its record is synced: {ours:,} records, {rate(ours, ours_seconds)}")
     if disk is not None:
-        told.fact(f"a bare loop of write and fdatasync, in the same seconds: {rate(floor, floor_seconds)}")
-    same = await _same(log, kept)
-    told.claim(f"read back, {same:,} of {ours:,} are as they were sent", same == ours == len(kept))
+        report.fact(f"a bare loop of write and fdatasync, in the same seconds: {rate(floor, floor_seconds)}")
+    same = await _same(log, acknowledged)
+    report.claim(f"read back, {same:,} of {ours:,} are as they were sent", same == ours == len(acknowledged))
 
 
 async def _caller(log: AsyncLog, name: str, until: float) -> dict[int, bytes]:
-    kept: dict[int, bytes] = {}
+    acknowledged: dict[int, bytes] = {}
     for turn in itertools.count():
         if time.perf_counter() >= until:
-            return kept
+            return acknowledged
         value = f"{name}-{turn}".encode().ljust(_VALUE)
         (offset,) = await log.append(TOPIC, 0, [Record(name.encode(), value)])
-        kept[offset] = value
+        acknowledged[offset] = value
     raise AssertionError("counting never ends")
 
 
-async def _same(log: AsyncLog, kept: dict[int, bytes]) -> int:
+async def _same(log: AsyncLog, acknowledged: dict[int, bytes]) -> int:
     """The number of acknowledged records that the log returns with their values."""
-    same, at, last = 0, min(kept, default=0), max(kept, default=-1)
+    same, at, last = 0, min(acknowledged, default=0), max(acknowledged, default=-1)
     while at <= last:
         records = await log.read(TOPIC, 0, at, limit=10_000)
         for record in records:
             assert record.offset is not None
-            same += kept.get(record.offset) == record.value
+            same += acknowledged.get(record.offset) == record.value
             at = record.offset + 1
         if not records:
             break

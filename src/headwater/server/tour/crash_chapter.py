@@ -18,9 +18,9 @@ FOLDER, TOPIC = "demo-second", "demo-killed"
 _CALLERS, _SECONDS, _ENOUGH, _MOST = 32, 1.0, 200, 10.0
 
 
-async def killed(data: Path, told: TourReport, clock: Clock) -> None:
+async def killed(data: Path, report: TourReport, clock: Clock) -> None:
     """Append over HTTP from 32 callers, kill the server with signal 9 meanwhile, restart it and compare."""
-    told.part("kill -9")
+    report.part("kill -9")
     server = _server(data / FOLDER, clock)
     try:
         await asyncio.to_thread(server.start)
@@ -32,12 +32,14 @@ async def killed(data: Path, told: TourReport, clock: Clock) -> None:
         await asyncio.to_thread(server.stop)
     finally:
         server.kill()
-    there = sum(values.get(offset) == value for offset, value in acknowledged.items())
-    told.fact(f"a second server, killed under load: {len(acknowledged):,} records acknowledged, {unknown} under way")
-    told.fact(f"started again and answering after {restarted:.1f} s")
-    told.claim(f"{there:,} of {len(acknowledged):,} acknowledged records are there", bool(acknowledged) and there == len(acknowledged))
+    present = sum(values.get(offset) == value for offset, value in acknowledged.items())
+    report.fact(f"a second server, killed under load: {len(acknowledged):,} records acknowledged, {unknown} under way")
+    report.fact(f"started again and answering after {restarted:.1f} s")
+    report.claim(
+        f"{present:,} of {len(acknowledged):,} acknowledged records are there", bool(acknowledged) and present == len(acknowledged)
+    )
     more = len(values) - len(acknowledged)
-    told.claim(
+    report.claim(
         f"{more} more reached the disk before their answer, none of them twice",
         0 <= more <= unknown and len(set(values.values())) == len(values),
     )

@@ -29,18 +29,18 @@ _PATIENCE = 60.0  # seconds
 _PORTS = range(14_000, 32_000)  # which the system gives to no connection while the server is away
 
 
-def document_chapter(log: Log, settings: Settings, told: TourReport) -> None:
+def document_chapter(log: Log, settings: Settings, report: TourReport) -> None:
     """With a server and a folder of its own: the server is to be killed."""
     folder = settings.data / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
-    told.part("documents")
+    report.part("documents")
     server = _server(folder)
     try:
         server.start()
-        asyncio.run(_locked(server.url, told))
-        asyncio.run(_followed(server, told))
-        asyncio.run(_queried(server.url, told))
-        asyncio.run(_compared(server.url, told))
+        asyncio.run(_locked(server.url, report))
+        asyncio.run(_followed(server, report))
+        asyncio.run(_queried(server.url, report))
+        asyncio.run(_compared(server.url, report))
         server.stop()
     finally:
         server.kill()
@@ -64,7 +64,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-async def _locked(url: str, told: TourReport) -> None:
+async def _locked(url: str, report: TourReport) -> None:
     """Change a document with the revision that is there, and with one that was."""
     async with headwater.open(url) as hw:
         hat = hw.documents[f"{CATALOGUE}/hat"]
@@ -75,20 +75,20 @@ async def _locked(url: str, told: TourReport) -> None:
             refused = False
         except NotMatched:
             refused = True
-        found = await hat.get()
-        told.claim(
+        document = await hat.get()
+        report.claim(
             f"PUT makes revision {first.revision}, PATCH {second.revision}, and a PATCH of revision {first.revision} is 412",
-            refused and found.body == {"id": "hat", "name": "hat", "price": 13} and found.revision == second.revision,
+            refused and document.body == {"id": "hat", "name": "hat", "price": 13} and document.revision == second.revision,
         )
         shop = hw.documents[SETTINGS]
         puts = await asyncio.gather(*(shop.put({"caller": number}) for number in range(_CALLERS)))
-        revisions = sorted(one.revision for one in puts)
-        told.claim(
+        revisions = sorted(put.revision for put in puts)
+        report.claim(
             f"{_CALLERS} PUTs of one document at once are its revisions 1 to {revisions[-1]}", revisions == [*range(1, _CALLERS + 1)]
         )
 
 
-async def _followed(server: SpawnedServer, told: TourReport) -> None:
+async def _followed(server: SpawnedServer, report: TourReport) -> None:
     """Follow a collection while it is written to, and its server is killed and started again."""
     async with headwater.open(server.url) as hw:
         begun = (await hw.documents[CATALOGUE].get()).revision
@@ -108,13 +108,13 @@ async def _followed(server: SpawnedServer, told: TourReport) -> None:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
     count = len(acknowledged)
-    told.fact(f"{_CALLERS} callers POST items over HTTP, synced before each answer: {rate(count, seconds)}")
-    told.fact(f"the server is killed with signal 9 under load, {count:,} POSTs answered and {unknown} under way, and started again")
-    told.claim(
+    report.fact(f"{_CALLERS} callers POST items over HTTP, synced before each answer: {rate(count, seconds)}")
+    report.fact(f"the server is killed with signal 9 under load, {count:,} POSTs answered and {unknown} under way, and started again")
+    report.claim(
         f"the loop of a follower goes on over it, and has the revisions {begun + 1} to {last:,}, none missing, none twice",
         follower.revisions == [*range(begun + 1, last + 1)],
     )
-    told.claim("every answered POST is among them", {**acknowledged, **more}.items() <= follower.paths.items())
+    report.claim("every answered POST is among them", {**acknowledged, **more}.items() <= follower.paths.items())
 
 
 class _Follower:
@@ -167,12 +167,12 @@ async def _written(server: SpawnedServer, enough: int, *, kill: bool) -> tuple[d
     return acknowledged, unknown
 
 
-async def _queried(url: str, told: TourReport) -> None:
+async def _queried(url: str, report: TourReport) -> None:
     """The same query without an index, and with one."""
     async with headwater.open(url) as hw:
         stock = hw.documents[STOCK]
         writes: list[BatchWrite] = [("put", f"{STOCK}/{number:05}", {"price": number * 7919 % 10_007}) for number in range(_ITEMS)]
-        failed = [one for one in await hw.documents.batch(writes) if isinstance(one, HeadwaterError)]
+        failed = [outcome for outcome in await hw.documents.batch(writes) if isinstance(outcome, HeadwaterError)]
         scanned, first = await _asked(stock)
         await stock.indexes.create("by-price", sort="-price:decimal")
         deadline = time.monotonic() + _PATIENCE
@@ -180,8 +180,10 @@ async def _queried(url: str, told: TourReport) -> None:
             await asyncio.sleep(0.05)
         indexed, second = await _asked(stock)
         plan = await stock.explain("price > 5000", sort="-price", size=_PAGE)
-    told.fact(f"the {_PAGE} dearest of {_ITEMS:,} items: {scanned * 1000:.1f} ms by a scan, {indexed * 1000:.1f} ms by an index, over HTTP")
-    told.claim(
+    report.fact(
+        f"the {_PAGE} dearest of {_ITEMS:,} items: {scanned * 1000:.1f} ms by a scan, {indexed * 1000:.1f} ms by an index, over HTTP"
+    )
+    report.claim(
         f"both give the same items, and the second query has read {plan['rowsRead']} rows of {plan['index']}",
         not failed and len(first) == _PAGE and first == second and plan["index"] == "by-price" and plan["rowsRead"] <= 2 * _PAGE,
     )
@@ -190,21 +192,21 @@ async def _queried(url: str, told: TourReport) -> None:
 async def _asked(stock: Resource) -> tuple[float, list[Any]]:
     """The shortest of three times, and what was found."""
     times: list[float] = []
-    found: list[Any] = []
+    items: list[Any] = []
     for _ in range(3):
         began = time.perf_counter()
-        found = [item async for item in stock.query("price > 5000", sort="-price", size=_PAGE)]
+        items = [item async for item in stock.query("price > 5000", sort="-price", size=_PAGE)]
         times.append(time.perf_counter() - began)
-    return min(times), found
+    return min(times), items
 
 
-async def _compared(url: str, told: TourReport) -> None:
+async def _compared(url: str, report: TourReport) -> None:
     async with headwater.open(url) as hw:
         try:
-            found = await hw.documents.verify()
-            told.claim(
-                f"verify: equal, {found.records:,} records make {found.rows:,} documents and items, as the store has them",
-                found.rows > _ITEMS + _ENOUGH and found.index_rows == _ITEMS,
+            verification = await hw.documents.verify()
+            report.claim(
+                f"verify: equal, {verification.records:,} records make {verification.rows:,} documents and items, as the store has them",
+                verification.rows > _ITEMS + _ENOUGH and verification.index_rows == _ITEMS,
             )
         except Differs as error:
-            told.claim(f"verify: equal ({error.message})", False)
+            report.claim(f"verify: equal ({error.message})", False)

@@ -25,21 +25,21 @@ _ENOUGH = 3000  # events that are acknowledged before the kill
 _PATIENCE = 120  # seconds
 
 
-def journal_chapter(log: Log, settings: Settings, told: TourReport) -> None:
+def journal_chapter(log: Log, settings: Settings, report: TourReport) -> None:
     """In a folder of its own: a process is to be killed, and nobody else is to replicate."""
     folder = settings.data / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "headwater.toml").write_text("# the tour's journals\n")
-    told.part("journal")
-    asyncio.run(_append(folder, told))
+    report.part("journal")
+    asyncio.run(_append(folder, report))
     acknowledged = _killed(folder)
-    asyncio.run(_read(folder, acknowledged, told))
+    asyncio.run(_read(folder, acknowledged, report))
     engines = _replicated(folder)
-    asyncio.run(_compared(folder, engines, acknowledged, told))
+    asyncio.run(_compared(folder, engines, acknowledged, report))
 
 
-async def _append(folder: Path, told: TourReport) -> None:
+async def _append(folder: Path, report: TourReport) -> None:
     """Many callers append to one account with the last number that they know: one of them is right each time."""
     async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
         bank = await hw.journals(journal_load.TOPIC, create=True)
@@ -52,12 +52,12 @@ async def _append(folder: Path, told: TourReport) -> None:
 
         await asyncio.gather(*map(caller, range(_CALLERS)))
         seconds, count = time.perf_counter() - began, _APPENDS // _CALLERS * _CALLERS
-        told.fact(f"{_CALLERS} callers append events, synced before each answer: {count:,} events, {rate(count, seconds)}")
+        report.fact(f"{_CALLERS} callers append events, synced before each answer: {count:,} events, {rate(count, seconds)}")
         alice = bank[ACCOUNT]
         tries = await asyncio.gather(*(alice.append(journal_load.deposit(1), expected=0) for _ in range(_CALLERS)), return_exceptions=True)
-        won = [one for one in tries if not isinstance(one, BaseException)]
-        lost = [one for one in tries if isinstance(one, WrongExpected)]
-        told.claim(
+        won = [outcome for outcome in tries if not isinstance(outcome, BaseException)]
+        lost = [outcome for outcome in tries if isinstance(outcome, WrongExpected)]
+        report.claim(
             f"of {_CALLERS} that open one account at once, {len(won)} does, and {len(lost)} are told that it is there",
             len(won) == 1 and len(lost) == _CALLERS - 1 and await alice.pointer() == 1,
         )
@@ -85,23 +85,23 @@ def _killed(folder: Path) -> dict[int, int]:
     return acknowledged
 
 
-async def _read(folder: Path, acknowledged: dict[int, int], told: TourReport) -> None:
+async def _read(folder: Path, acknowledged: dict[int, int], report: TourReport) -> None:
     total = sum(acknowledged.values())
-    told.fact(f"another process, killed with signal 9 under load: {total:,} events of {len(acknowledged)} accounts acknowledged")
-    there = await _there(folder, acknowledged)
-    told.claim(f"all of them are read, in order and without gaps, although nothing is copied yet: {there:,}", 0 < total == there)
+    report.fact(f"another process, killed with signal 9 under load: {total:,} events of {len(acknowledged)} accounts acknowledged")
+    present = await _there(folder, acknowledged)
+    report.claim(f"all of them are read, in order and without gaps, although nothing is copied yet: {present:,}", 0 < total == present)
 
 
 async def _there(folder: Path, acknowledged: dict[int, int]) -> int:
     """How many of the acknowledged events are read as they were appended."""
     async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
         bank = hw.journals(journal_load.TOPIC)
-        there = 0
+        present = 0
         for number, last in acknowledged.items():
             events = [event async for event in bank[journal_load.account(number)].read()]
             right = all(event.seq_nr == at and event.payload == journal_load.deposit(at) for at, event in enumerate(events, 1))
-            there += min(last, len(events)) if right else 0
-        return there
+            present += min(last, len(events)) if right else 0
+        return present
 
 
 def _replicated(folder: Path) -> dict[str, int]:
@@ -116,22 +116,22 @@ def _replicated(folder: Path) -> dict[str, int]:
     return engines
 
 
-async def _compared(folder: Path, engines: dict[str, int], acknowledged: dict[int, int], told: TourReport) -> None:
+async def _compared(folder: Path, engines: dict[str, int], acknowledged: dict[int, int], report: TourReport) -> None:
     names = {"here": "in one process", "spark": "on Spark"}
     by = ", ".join(f"{count:,} records {names[engine]}" for engine, count in engines.items())
-    told.fact(f"replicated into SQLite: {by or 'nothing'}")
+    report.fact(f"replicated into SQLite: {by or 'nothing'}")
     async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
         bank = hw.journals(journal_load.TOPIC)
         lag = (await bank.status()).lag
         try:
-            found = await bank.verify()
-            told.claim(
-                f"verify: equal, {found.journals} journals with {found.events:,} events are what the log says",
-                not lag and found.journals == len(acknowledged) + _CALLERS + 1 and found.records == sum(engines.values()),
+            verification = await bank.verify()
+            report.claim(
+                f"verify: equal, {verification.journals} journals with {verification.events:,} events are what the log says",
+                not lag and verification.journals == len(acknowledged) + _CALLERS + 1 and verification.records == sum(engines.values()),
             )
         except Differs as error:
-            told.claim(f"verify: equal ({error.message})", False)
-    told.claim("read through the copy, they are the same", await _there(folder, acknowledged) == sum(acknowledged.values()))
+            report.claim(f"verify: equal ({error.message})", False)
+    report.claim("read through the copy, they are the same", await _there(folder, acknowledged) == sum(acknowledged.values()))
 
 
 def _environ() -> dict[str, str]:

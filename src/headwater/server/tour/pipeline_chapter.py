@@ -28,7 +28,7 @@ def total(message: Message) -> Message:
     return message
 
 
-def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
+def pipeline_chapter(log: Log, settings: Settings, report: TourReport) -> None:
     """Run, show, correct, run again; checks every step against the files."""
     from headwater.pipeline.offsets.control import log_topic, offsets_topic
     from headwater.pipeline.offsets.ownership import PART
@@ -36,7 +36,7 @@ def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
     from headwater.pipeline.operating.verification import compare
     from headwater.pipeline.running.run import Run
 
-    told.part("pipeline")
+    report.part("pipeline")
     folder = settings.data / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     for topic in (log_topic(NAME), offsets_topic(NAME)):
@@ -46,17 +46,19 @@ def pipeline_chapter(log: Log, settings: Settings, told: TourReport) -> None:
     began = time.perf_counter()
     first = Run(pipeline, log, settings).go()
     seconds = time.perf_counter() - began
-    told.fact(f"{_ORDERS:,} orders of a CSV file to Parquet and, with a total each, to SQLite: {rate(_ORDERS, seconds)}")
-    archive, report = first.sinks
-    told.claim(f"SQLite stands at message {_BAD}, which has no total", report.failure is not None and report.failure.offset == _BAD)
-    told.claim(f"Parquet has all {_ORDERS:,} and has not waited", archive.lag == 0 and _in_parquet(folder) == _ORDERS)
+    report.fact(f"{_ORDERS:,} orders of a CSV file to Parquet and, with a total each, to SQLite: {rate(_ORDERS, seconds)}")
+    archive, sink_report = first.sinks
+    report.claim(
+        f"SQLite stands at message {_BAD}, which has no total", sink_report.failure is not None and sink_report.failure.offset == _BAD
+    )
+    report.claim(f"Parquet has all {_ORDERS:,} and has not waited", archive.lag == 0 and _in_parquet(folder) == _ORDERS)
     operator = PipelineOperations(log, NAME, who="the tour")
     message = next(operator.show(_BAD))
-    told.fact(f"message {_BAD} is {message.data}: {report.failure.message if report.failure else ''}")
+    report.fact(f"message {_BAD} is {message.data}: {sink_report.failure.message if sink_report.failure else ''}")
     operator.edit(_BAD, {**message.data, "price": Decimal("14.25")}, why="the price was missing")
     second = Run(_defined(folder, write=False), log, settings).go()
-    told.claim(f"corrected and sent, SQLite has all {_ORDERS:,}", second.state == "done" and _in_sqlite(folder) == _ORDERS)
-    told.claim("verify: equal", compare(operator, pipeline, "report").equal)
+    report.claim(f"corrected and sent, SQLite has all {_ORDERS:,}", second.state == "done" and _in_sqlite(folder) == _ORDERS)
+    report.claim("verify: equal", compare(operator, pipeline, "report").equal)
 
 
 def _defined(folder: Path, *, write: bool = True) -> Pipeline:

@@ -28,34 +28,34 @@ _PATIENCE = 120  # seconds
 _ROUNDS = 5  # two are enough where no disk stands still: workers end when no row is due, and leave those whose leases have not ended
 
 
-def queue_chapter(log: Log, settings: Settings, told: TourReport) -> None:
+def queue_chapter(log: Log, settings: Settings, report: TourReport) -> None:
     """In a folder of its own: a server may own the queues of the data directory."""
     folder = settings.data / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "headwater.toml").write_text("# the tour's queue\n")
-    told.part("queue")
-    asyncio.run(_put(folder, told))
+    report.part("queue")
+    asyncio.run(_put(folder, report))
     left = _KEYS
     for _ in range(_ROUNDS):
         run_workers(folder)
         left = asyncio.run(_left(folder))
         if not left:
             break
-    _tell(folder, left, told)
+    _tell(folder, left, report)
 
 
-async def _put(folder: Path, told: TourReport) -> None:
+async def _put(folder: Path, report: TourReport) -> None:
     async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
         pages = await hw.queue(QUEUE, create=QueueSettings(lease=_LEASE))
         began = time.perf_counter()
         puts = await asyncio.gather(*(pages.put(f"page:/{number % _KEYS}", {"change": number}) for number in range(_PUTS)))
         seconds = time.perf_counter() - began
         outcomes = Counter(put.outcome for put in puts)
-        told.fact(f"{_PUTS} puts on {_KEYS} keys, synced before each answer: {rate(_PUTS, seconds)}")
+        report.fact(f"{_PUTS} puts on {_KEYS} keys, synced before each answer: {rate(_PUTS, seconds)}")
         rows = [row async for row in pages.rows()]
         newest = {row.data["change"] for row in rows} == set(range(_PUTS - _KEYS, _PUTS))
-        told.claim(
+        report.claim(
             f"they are {len(rows)} rows, each with its newest data: {outcomes['merged']} were merged",
             len(rows) == _KEYS and newest and outcomes == Counter(inserted=_KEYS, merged=_PUTS - _KEYS),
         )
@@ -86,14 +86,14 @@ async def _left(folder: Path) -> int:
         return left
 
 
-def _tell(folder: Path, last: int, told: TourReport) -> None:
+def _tell(folder: Path, last: int, report: TourReport) -> None:
     lines = (folder / queue_load.NOTES).read_text().splitlines()
     built = Counter(line.removeprefix("built ") for line in lines if line.startswith("built "))
     began = Counter(line.removeprefix("began ") for line in lines if line.startswith("began "))
-    told.fact(f"{_PROCESSES} processes rebuild the pages; one is killed with signal 9 in the midst of {queue_load.FATAL}")
-    told.claim(
+    report.fact(f"{_PROCESSES} processes rebuild the pages; one is killed with signal 9 in the midst of {queue_load.FATAL}")
+    report.claim(
         f"its row came back when its lease of {_LEASE} had ended, and ran again",
         began[queue_load.FATAL] >= 2 and built[queue_load.FATAL] == 1,  # on a slow machine already among the first workers
     )
-    told.claim(f"every page was built once, {sum(built.values())} in all, and no row is left", set(built.values()) == {1} and not last)
-    told.claim("no row ran twice at once", len(built) == _KEYS and not any(line.startswith("twice ") for line in lines))
+    report.claim(f"every page was built once, {sum(built.values())} in all, and no row is left", set(built.values()) == {1} and not last)
+    report.claim("no row ran twice at once", len(built) == _KEYS and not any(line.startswith("twice ") for line in lines))

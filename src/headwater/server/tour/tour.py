@@ -33,38 +33,38 @@ PREFIX = "demo-"
 
 def tour(settings: Settings, out: TextIO, clock: Clock) -> list[str]:
     """Run every chapter; return the false claims. After Ctrl-C it first ends what it started."""
-    told = TourReport(out)
-    told.plain(f"The tour, on topics named {PREFIX}*. What it says is measured here and now.")
+    report = TourReport(out)
+    report.plain(f"The tour, on topics named {PREFIX}*. What it says is measured here and now.")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_under_load(settings, told, clock))
+        runner.run(_under_load(settings, report, clock))
     with open_log(address_of(settings, settings.data)) as log:
-        volume.fill(log, told)
+        volume.fill(log, report)
         if log.engine == "embedded":
-            volume.check(settings.data, [TOPIC, volume.TOPIC], told)
+            volume.check(settings.data, [TOPIC, volume.TOPIC], report)
         try:
-            volume.count_on_spark(log, settings.spark, told)
+            volume.count_on_spark(log, settings.spark, report)
             for part in parts.PARTS:
                 if part.chapter:
-                    load(part.chapter)(log, settings, told)
+                    load(part.chapter)(log, settings, report)
         finally:
             volume.stop_spark()
-    if told.false:
-        told.plain("THE TOUR FAILED. Not true on this machine: " + "; ".join(told.false))
+    if report.false:
+        report.plain("THE TOUR FAILED. Not true on this machine: " + "; ".join(report.false))
     else:
-        told.plain("Everything held. Try next:")
+        report.plain("Everything held. Try next:")
         for command in commands(settings, clock):
-            told.plain(f"  {command}")
-    return told.false
+            report.plain(f"  {command}")
+    return report.false
 
 
-async def _under_load(settings: Settings, told: TourReport, clock: Clock) -> None:
+async def _under_load(settings: Settings, report: TourReport, clock: Clock) -> None:
     # Open the log here even where a server serves it: this measures the log, not HTTP.
     log = local_log(settings, settings.data, clock)
     try:
-        await appends(log, settings.data if await log.engine() == "embedded" else None, told)
+        await appends(log, settings.data if await log.engine() == "embedded" else None, report)
     finally:
         await log.aclose()
-    await killed(settings.data, told, clock)
+    await killed(settings.data, report, clock)
 
 
 async def clean(config: Config, clock: Clock) -> list[str]:
@@ -77,8 +77,8 @@ async def clean(config: Config, clock: Clock) -> list[str]:
         for status in await hw.pipelines.list():
             if status.pipeline.startswith(PREFIX):
                 names += (await hw.pipelines[status.pipeline].remove()).topics
-    made = [FOLDER, *(part.demo_folder for part in parts.PARTS)]
-    for folder in (config.settings.data / name for name in made if name):
+    folders = [FOLDER, *(part.demo_folder for part in parts.PARTS)]
+    for folder in (config.settings.data / name for name in folders if name):
         if folder.is_dir():
             shutil.rmtree(folder)
             names.append(str(folder))
@@ -127,5 +127,5 @@ def _program() -> str:
 
 def _short(path: Path) -> str:
     """The path relative to the working directory if it lies below."""
-    absolute, here = Path(os.path.abspath(path)), Path.cwd()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
+    absolute, working_dir = Path(os.path.abspath(path)), Path.cwd()
+    return str(absolute.relative_to(working_dir)) if absolute.is_relative_to(working_dir) else str(absolute)

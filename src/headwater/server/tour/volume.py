@@ -23,11 +23,11 @@ TOPIC = "demo-volume"
 _RECORDS, _BATCH, _VALUE = 500_000, 10_000, 100
 
 
-def fill(log: Log, told: TourReport) -> None:
+def fill(log: Log, report: TourReport) -> None:
     """Fill the topic up to half a million records. A second tour reuses them."""
     import pyarrow as pa
 
-    told.part("batches")
+    report.part("batches")
     log.create_topic(TOPIC)
     began, appended = time.perf_counter(), 0
     while (end := log.bounds(TOPIC, 0).end) < _RECORDS:
@@ -37,42 +37,42 @@ def fill(log: Log, told: TourReport) -> None:
         appended += len(log.append_arrow(TOPIC, 0, pa.RecordBatch.from_arrays([keys, values], names=["key", "value"])))
     seconds = time.perf_counter() - began
     if appended:
-        told.fact(f"{appended:,} records of {_VALUE} B in batches of {_BATCH:,}, each batch synced: {rate(appended, seconds)}")
+        report.fact(f"{appended:,} records of {_VALUE} B in batches of {_BATCH:,}, each batch synced: {rate(appended, seconds)}")
     else:
-        told.fact(f"{log.bounds(TOPIC, 0).end:,} records are there since an earlier tour")
+        report.fact(f"{log.bounds(TOPIC, 0).end:,} records are there since an earlier tour")
 
 
-def check(data: Path, topics: list[str], told: TourReport) -> None:
+def check(data: Path, topics: list[str], report: TourReport) -> None:
     """Check the checksum of every batch of these topics."""
     from headwater.log.embedded.check import check as checked
     from headwater.log.embedded.log import EmbeddedLog
 
-    told.part("check")
+    report.part("check")
     with EmbeddedLog(data, read_only=True) as log:
         for topic in topics:
             began = time.perf_counter()
             result = checked(log.reader(topic, 0))
             seconds = time.perf_counter() - began
-            told.fact(f"{topic}: {result.records:,} records, {rounded_size(result.bytes)} read in {seconds:.2f} s")
-            told.claim("every checksum is right, and none is missing", not result.damage and result.records == log.bounds(topic, 0).end)
+            report.fact(f"{topic}: {result.records:,} records, {rounded_size(result.bytes)} read in {seconds:.2f} s")
+            report.claim("every checksum is right, and none is missing", not result.damage and result.records == log.bounds(topic, 0).end)
 
 
-def count_on_spark(log: Log, settings: SparkSettings, told: TourReport) -> None:
+def count_on_spark(log: Log, settings: SparkSettings, report: TourReport) -> None:
     """Count the same records with a job on Spark, whose tasks read their ranges of the log themselves."""
     from headwater.spark import session
     from headwater.spark.ranges import Range, Runner
 
-    told.part("spark")
+    report.part("spark")
     if settings.start == "never":
-        told.fact('left out: spark.start is "never"')
+        report.fact('left out: spark.start is "never"')
         return
     began = time.perf_counter()
     try:
         spark = session(settings, name="headwater tour")
     except Unavailable as error:
-        told.fact(f"left out: {error}")
+        report.fact(f"left out: {error}")
         return
-    told.fact(f"Spark {spark.version} on {spark.sparkContext.master} is up after {time.perf_counter() - began:.1f} s")
+    report.fact(f"Spark {spark.version} on {spark.sparkContext.master} is up after {time.perf_counter() - began:.1f} s")
     bounds = log.bounds(TOPIC, 0)
     ranges = Range(TOPIC, 0, bounds.start, bounds.end).slices(os.cpu_count() or 1)
     with Runner(spark, log.address) as runner:
@@ -80,8 +80,8 @@ def count_on_spark(log: Log, settings: SparkSettings, told: TourReport) -> None:
         began = time.perf_counter()
         counted = _counted(runner.run(ranges, count, schema=_schema()))
         seconds = time.perf_counter() - began
-    told.fact(f"{TOPIC} counted in {len(ranges)} ranges: {counted:,} records, {rate(counted, seconds)}")
-    told.claim(f"as many as the log holds, {bounds.end - bounds.start:,}", counted == bounds.end - bounds.start)
+    report.fact(f"{TOPIC} counted in {len(ranges)} ranges: {counted:,} records, {rate(counted, seconds)}")
+    report.claim(f"as many as the log holds, {bounds.end - bounds.start:,}", counted == bounds.end - bounds.start)
 
 
 def stop_spark() -> None:

@@ -28,19 +28,19 @@ _CONFIG = f"# the tour's regions\n[wal.{NAMESPACE}]\nsnapshot_marks = 20\n"
 _ENOUGH = 3000  # payloads that are acknowledged before the kill
 
 
-def wal_chapter(log: Log, settings: Settings, told: TourReport) -> None:
+def wal_chapter(log: Log, settings: Settings, report: TourReport) -> None:
     """In a folder of its own: a server may own the regions of the data directory, and a process is to be killed."""
     folder = settings.data / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "headwater.toml").write_text(_CONFIG)
-    told.part("wal")
-    asyncio.run(_pinned(folder, told))
+    report.part("wal")
+    asyncio.run(_pinned(folder, report))
     acknowledged, marked = _killed(folder)
-    asyncio.run(_recovered(folder, acknowledged, marked, told))
+    asyncio.run(_recovered(folder, acknowledged, marked, report))
 
 
-async def _pinned(folder: Path, told: TourReport) -> None:
+async def _pinned(folder: Path, report: TourReport) -> None:
     """All tables but one flush; find that one, move it, and clean."""
     async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
         region = await hw.wal(NAMESPACE).open(REGION, create=RegionSettings(segment=_SEGMENT))
@@ -48,25 +48,27 @@ async def _pinned(folder: Path, told: TourReport) -> None:
         await asyncio.gather(*(_write(region, table) for table in range(_TABLES)))
         count, seconds = _TABLES * _WRITES, time.perf_counter() - began
         size = rounded_size(_PAYLOAD)
-        told.fact(f"{_TABLES} tables write into one log, synced before each answer: {count:,} payloads of {size}, {rate(count, seconds)}")
+        report.fact(f"{_TABLES} tables write into one log, synced before each answer: {count:,} payloads of {size}, {rate(count, seconds)}")
         await asyncio.gather(*(region.mark_delete_up_to(table, _WRITES) for table in range(_TABLES) if table != _PINNING))
         await region.clean()
         before, pinned = await _bytes(region), await region.why()
-        told.fact(f"all but one flush; after a clean the log still has {rounded_size(before)}")
-        told.claim(
+        report.fact(f"all but one flush; after a clean the log still has {rounded_size(before)}")
+        report.claim(
             f"`why` names table {pinned.table}, which pins {pinned.entries:,} records of {rounded_size(pinned.bytes)}",
-            pinned.table == _PINNING and [one.table for one in pinned.tables] == [_PINNING] and pinned.bytes > _TABLES * _PAYLOAD,
+            pinned.table == _PINNING
+            and [pinned_table.table for pinned_table in pinned.tables] == [_PINNING]
+            and pinned.bytes > _TABLES * _PAYLOAD,
         )
         moved = await region.move(_PINNING)
         cleaned = await region.clean()
-        after, kept = await _bytes(region), [entry.payload async for entry in region.read(_PINNING)]
-        told.claim(
+        after, payloads = await _bytes(region), [entry.payload async for entry in region.read(_PINNING)]
+        report.claim(
             f"moved and cleaned, the log has {rounded_size(after)}, {cleaned.removed:,} records fewer",
             after * 4 < before and cleaned.removed > 0,
         )
-        told.claim(
+        report.claim(
             f"the {moved.entries} payloads of table {_PINNING} are as they were written",
-            moved.entries == _WRITES and kept == [_payload(_PINNING, sequence) for sequence in range(1, _WRITES + 1)],
+            moved.entries == _WRITES and payloads == [_payload(_PINNING, sequence) for sequence in range(1, _WRITES + 1)],
         )
 
 
@@ -107,26 +109,26 @@ def _killed(folder: Path) -> tuple[dict[int, int], dict[int, int]]:
     return acknowledged, marked
 
 
-async def _recovered(folder: Path, acknowledged: dict[int, int], marked: dict[int, int], told: TourReport) -> None:
+async def _recovered(folder: Path, acknowledged: dict[int, int], marked: dict[int, int], report: TourReport) -> None:
     """Compare what is recovered with a scan of the whole log, and with what was acknowledged."""
     total = sum(acknowledged.values())
-    told.fact(f"{len(acknowledged)} tables of another process, killed with signal 9 under load: {total:,} payloads acknowledged")
+    report.fact(f"{len(acknowledged)} tables of another process, killed with signal 9 under load: {total:,} payloads acknowledged")
     async with headwater.open(folder, config=load(file=folder / "headwater.toml", environ={})) as hw:
         region = hw.wal(NAMESPACE)[wal_load.REGION]
-        found = await region.recover(dry_run=True)
+        recovery = await region.recover(dry_run=True)
         try:
             scanned = await region.verify()
-            same = scanned.compared == "full scan" and scanned.live == found.live
-            told.fact(f"recovered from a snapshot and the {found.records:,} records behind it; the log has {scanned.records:,}")
+            same = scanned.compared == "full scan" and scanned.live == recovery.live
+            report.fact(f"recovered from a snapshot and the {recovery.records:,} records behind it; the log has {scanned.records:,}")
         except Differs as error:
-            told.fact(str(error))
+            report.fact(str(error))
             same = False
-        told.claim("what was recovered is what a scan of the whole log tells", same)
+        report.claim("what was recovered is what a scan of the whole log tells", same)
         region = await hw.wal(NAMESPACE).open(wal_load.REGION)
-        there = flushed = 0
+        present = flushed = 0
         for table, last in acknowledged.items():
             first = marked.get(table, 0) + 1
-            kept = {entry.sequence: entry.payload async for entry in region.read(table)}
+            payloads = {entry.sequence: entry.payload async for entry in region.read(table)}
             flushed += min(first - 1, last)
-            there += sum(kept.get(sequence) == wal_load.payload(table, sequence) for sequence in range(first, last + 1))
-        told.claim(f"nothing acknowledged is missing: {flushed:,} flushed, {there:,} here", total > 0 and flushed + there == total)
+            present += sum(payloads.get(sequence) == wal_load.payload(table, sequence) for sequence in range(first, last + 1))
+        report.claim(f"nothing acknowledged is missing: {flushed:,} flushed, {present:,} here", total > 0 and flushed + present == total)

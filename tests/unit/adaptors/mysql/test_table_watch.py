@@ -33,6 +33,12 @@ def test_a_truncate_tells_the_table_as_the_server_calls_it() -> None:
     assert Watching().sees("truncate v") == []
 
 
+def test_an_example_is_a_table_that_is_followed() -> None:
+    assert Watching().watch.example() == "db.t"
+    assert Watching(r"\.u$").watch.example() == "db.u"
+    assert Watching(r"\.x$").watch.example() is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
