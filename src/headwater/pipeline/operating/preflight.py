@@ -145,13 +145,13 @@ def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, An
 def _other_keys(sink: Sink, sample: list[Message]) -> list[str]:
     """Warnings of tables that one task at a time writes to."""
     ids = {message.namespace: message.id_fields for message in sample if message.namespace in sink.namespaces}
-    found: dict[str, tuple[str, ...]] = {}
+    keys: dict[str, tuple[str, ...]] = {}
     with suppress(HeadwaterError):  # the check of the sink tells it
-        found = CopyOrder(sink).other_keys(ids)
+        keys = CopyOrder(sink).other_keys(ids)
     return [
         f"{sink.name}: the key of {place} is ({', '.join(key)}), and documents are told apart by other fields, so that one task at a time "
         "writes. Where the source can name its id, give it the key."
-        for place, key in found.items()
+        for place, key in keys.items()
     ]
 
 

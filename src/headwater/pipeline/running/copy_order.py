@@ -79,7 +79,7 @@ class CopyOrder:
         """Each namespace that is not dropped, and the place of its documents."""
         names = list(namespaces)
         renamed = self._renames([Message(name, {}) for name in names])
-        return [(name, self._place(one.namespace)) for name, one in zip(names, renamed, strict=True) if one is not None]
+        return [(name, self._place(message.namespace)) for name, message in zip(names, renamed, strict=True) if message is not None]
 
     def _place(self, namespace: str) -> str:
         """The place of a namespace; one that the sink can have no place for is refused when its messages come."""
@@ -91,15 +91,15 @@ class CopyOrder:
 
 def ids_within(log: Log, topic: str, start: int, end: int, known: Ids) -> Ids:
     """By namespace of the messages in [start, end), the fields that tell its documents apart: those `known`, or of its first message."""
-    found: Ids = {}
+    ids: Ids = {}
     for chunk in log.scan(topic, 0, start, end):
         if not len(chunk):
             continue
         keys = chunk.column("key").cast(pa.binary())
         for key in pc.unique(keys).to_pylist():
-            if key is not None and (name := key.decode()) not in found:
-                found[name] = known.get(name) or _marked(chunk, pc.index(keys, key).as_py())
-    return found
+            if key is not None and (name := key.decode()) not in ids:
+                ids[name] = known.get(name) or _marked(chunk, pc.index(keys, key).as_py())
+    return ids
 
 
 def _marked(chunk: pa.RecordBatch, index: int) -> tuple[str, ...]:
