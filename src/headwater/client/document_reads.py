@@ -21,23 +21,16 @@ from headwater.documents.open_documents import OpenDocuments
 from headwater.documents.path import ResourcePath, parse_path
 from headwater.documents.query import CollectionQuery, QueryPage, run_query
 from headwater.documents.query_budget import QueryLimits
+from headwater.documents.row_pages import RowPages
 from headwater.documents.settings import DocumentSettings
 from headwater.documents.store import DocumentHead, DocumentRow
 from headwater.documents.write import Precondition
 from headwater.wire.operation import Reply
 from headwater.wire.times import show_time
 
-_OF_COLLECTIONS = {
-    "size": "size",
-    "filter": "filter",
-    "sort": "sort",
-    "skip_max": "skipMax",
-    "cursor": "cursor",
-    "count": "count",
-    "explain": "explain",
-}
 _HEADS = 1000
-_ROWS = 50  # items of an export that are read at once, each of which may be large
+_ROWS = 50  # items of an export that are read at once, unless `_READ` bytes end that before
+_READ = 1 << 20
 _EXPORTED = 8 << 20  # bytes of bodies after which a page of an export ends
 
 
@@ -55,7 +48,7 @@ class DocumentReads:
         documents, path = await self._opened(), request.resource
         if path.is_collection:
             return await self._page(documents, path, request)
-        parameter = next((written for field, written in _OF_COLLECTIONS.items() if getattr(request, field) is not None), None)
+        parameter = next((written for field, written in requests.OF_QUERIES.items() if getattr(request, field) is not None), None)
         if parameter is not None:
             raise BadInput(f"`{parameter}` is of collections, and {path.text} is none.", hint="The path of a collection ends with ~.")
         head, row = await documents.read(path)
@@ -73,7 +66,9 @@ class DocumentReads:
             count=request.counted,
         )
         head, page = await asyncio.to_thread(self._queried, documents, path, query)
-        parameters = {written: str(value) for field, written in _OF_COLLECTIONS.items() if (value := getattr(request, field)) is not None}
+        parameters = {
+            written: str(value) for field, written in requests.OF_QUERIES.items() if (value := getattr(request, field)) is not None
+        }
         following = page.cursor or None
         body = hal_page(
             path.uri,
@@ -167,14 +162,13 @@ def _is_read(documents: OpenDocuments, uri: str) -> bool:
 
 
 def _items(documents: OpenDocuments, uri: str, after: str) -> Iterator[tuple[ResourcePath, DocumentRow]]:
-    while True:
+    pages, ended = RowPages(_ROWS, _READ), False
+    while not ended:
         with documents.view(uri) as view:
-            rows = view.rows(uri, low=f"{after}\0" if after else "", limit=_ROWS)
+            rows, ended = pages.page(view, uri, after)
         for row in rows:
             yield ResourcePath(uri, row.item), row
-        if len(rows) < _ROWS:
-            return
-        after = rows[-1].item
+            after = row.item
 
 
 def _heads(documents: OpenDocuments, request: requests.ListContent) -> Iterator[DocumentHead]:

@@ -206,10 +206,12 @@ class LocalOwnership(Ownership):
 
     def _record(self, topic: str, partition: int) -> OwnerRecord | None:
         """None where nobody ever owned it, and where the file is unreadable: it only holds the owner's name."""
-        try:
-            return msgspec.json.decode(self._record_path(topic, partition).read_bytes(), type=OwnerRecord)
-        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
-            return None
+        path = self._record_path(topic, partition)
+        with explaining(path, reading=True):
+            try:
+                return msgspec.json.decode(path.read_bytes(), type=OwnerRecord)
+            except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
+                return None
 
     def _lives(self, topic: str, partition: int, record: OwnerRecord | None) -> bool:
         """Whether the owner holds its lock. Without a record: whether anybody holds one."""

@@ -24,14 +24,15 @@ class ProcessMutex:
         self._lock: FileLock | None = None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Errors: `Timeout`, `ReadOnly`."""
-        if not self._mutex.acquire(timeout=self._timeout):
-            raise self._late()
+    def held(self, timeout: float | None = None) -> Iterator[None]:
+        """`timeout`: another one than the lock's own. Errors: `Timeout`, `ReadOnly`."""
+        timeout = self._timeout if timeout is None else timeout
+        if not self._mutex.acquire(timeout=timeout):
+            raise self._late(timeout)
         try:
             lock = self._opened()
             if not lock.try_exclusive():
-                self._wait(lock)
+                self._wait(lock, timeout)
             try:
                 yield
             finally:
@@ -59,7 +60,7 @@ class ProcessMutex:
                 self._lock = FileLock(self._files, self._path)
         return self._lock
 
-    def _wait(self, lock: FileLock) -> None:
+    def _wait(self, lock: FileLock, timeout: float) -> None:
         """Wait in the system's queue. Such a wait cannot be cancelled, so a thread does it, and releases a lock that comes too late."""
         got, late, decide = threading.Event(), threading.Event(), threading.Lock()
 
@@ -72,15 +73,15 @@ class ProcessMutex:
                     got.set()
 
         threading.Thread(target=queue, name=f"lock-{self._path.name}", daemon=True).start()
-        if not self._clock.wait(got, self._timeout):
+        if not self._clock.wait(got, timeout):
             with decide:
                 if not got.is_set():
                     late.set()
                     self._lock = None  # the next writer opens one of its own
-                    raise self._late()
+                    raise self._late(timeout)
 
-    def _late(self) -> Timeout:
+    def _late(self, timeout: float) -> Timeout:
         return Timeout(
-            f"Another process has held {self._path} for more than {self._timeout:g} s.",
+            f"Another process has held {self._path} for more than {timeout:g} s.",
             hint=f"See which one with `fuser {self._path}`, then try again.",
         )

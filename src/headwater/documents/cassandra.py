@@ -85,7 +85,7 @@ class CassandraDocumentStore(DocumentStore):
         checkpoint = self._checkpoint()
         yield EmptyView() if checkpoint is None else CassandraDocumentView(self._tables(checkpoint), checkpoint.applied)
 
-    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None) -> None:
+    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None, patience: float | None = None) -> None:
         checkpoint = self._begun()
         check_since(self.partition, checkpoint.applied, since)
         records, tables = [appended for appended in records if appended.offset >= checkpoint.applied], self._tables(checkpoint)

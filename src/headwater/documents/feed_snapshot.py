@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headwater.documents.catch_up import PartitionHistory
+from headwater.documents.catch_up import PAGE_BYTES, PartitionHistory
 from headwater.documents.change import Method
 from headwater.documents.feed_event import FeedEvent, FeedKind, row_event, state_event
 from headwater.documents.path import ResourcePath
+from headwater.documents.row_pages import RowPages
 
-PAGE = 100  # items of a page
+PAGE = 100  # items of a page, unless `PAGE_BYTES` ends it before
 
 
 class FeedSnapshot:
@@ -24,6 +25,7 @@ class FeedSnapshot:
         self._history, self._path = history, path
         self._given = ""  # the last item
         self._first = True
+        self._rows = RowPages(PAGE, PAGE_BYTES)
         self.revision = 0
         """Of the document or collection; what the snapshot has given is of this revision."""
 
@@ -33,8 +35,9 @@ class FeedSnapshot:
         with self._history.view() as view:
             applied = view.applied()
             head = view.head(uri)
+            ended = True
             if is_collection:
-                rows = view.rows(uri, low=f"{self._given}\0" if self._given else "", limit=PAGE)
+                rows, ended = self._rows.page(view, uri, self._given)
             else:
                 row = view.row(uri, self._path.item)
                 rows = [row] if row is not None else []
@@ -46,22 +49,21 @@ class FeedSnapshot:
         self._first = False
         self.revision = max(self.revision, head.revision if head is not None else 0)
         events += [row_event(uri, row) for row in rows]
-        if is_collection and len(rows) == PAGE:
+        if not ended:
             self._given = rows[-1].item
             return events, False
         return [*events, self._event("end")], True
 
     def _since(self, applied: int) -> list[FeedEvent] | None:
         """What has happened to items that were given; None where they are all gone."""
-        events: list[FeedEvent] = []
+        last: dict[str, FeedEvent] = {}
         revision, more = self.revision, True
         while more:
             page = self._history.page(self._path.uri, revision, applied)
             if page.gone or any(not event.item and event.method == "delete" for event in page.events):
                 return None
-            events += [event for event in page.events if event.item and event.item <= self._given]
+            last.update((event.item, event) for event in page.events if event.item and event.item <= self._given)
             revision, more = page.revision, page.more
-        last = {event.item: event for event in events}
         return [state_event(event) for event in last.values()]
 
     def _event(self, kind: FeedKind, method: Method | Literal[""] = "") -> FeedEvent:

@@ -22,7 +22,9 @@ class FollowContent(ContentRequest, frozen=True, kw_only=True):
         ),
     ]
     after: Annotated[str | None, described("The id of the last change that was seen; left out: only what comes.")] = None
-    last_event: Annotated[str | None, placed("header", "As `after`, which outranks it.", name="Last-Event-ID")] = None
+    last_event: Annotated[
+        str | None, placed("header", "As `after`, which it outranks: browsers that connect again send both.", name="Last-Event-ID")
+    ] = None
     snapshot: Switch = None
     filter: Annotated[str | None, described("Only items that fulfil it: what enters, changes and leaves.")] = None
 
@@ -37,7 +39,7 @@ class FollowContent(ContentRequest, frozen=True, kw_only=True):
 
     @property
     def position(self) -> str | None:
-        return self.after if self.after is not None else self.last_event
+        return self.after if self.last_event is None else self.last_event
 
     @property
     def snapped(self) -> bool:

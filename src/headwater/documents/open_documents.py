@@ -91,11 +91,12 @@ class OpenDocuments:
 
     @property
     def topic(self) -> Topic | None:
-        """The topic; None where nothing was ever written."""
+        """The topic; None where nothing was ever written. Errors: `Differs` where its log is missing."""
         if self._topic is None:
             try:
                 self._use(self.log.topic(self.topic_name))
             except UnknownTopic:
+                self.stores.check_unused(self.topic_name)
                 return None
         return self._topic
 
@@ -110,11 +111,10 @@ class OpenDocuments:
         return self._topic
 
     def _created(self) -> Topic:
-        try:
-            return self.log.topic(self.topic_name)
-        except UnknownTopic:
-            count = self.settings.partitions or (2 if self.log.engine == "embedded" else 8)
-            return self.log.create_topic(self.topic_name, partitions=count, part=PART)
+        if (topic := self.topic) is not None:
+            return topic
+        count = self.settings.partitions or (2 if self.log.engine == "embedded" else 8)
+        return self.log.create_topic(self.topic_name, partitions=count, part=PART)
 
     def _use(self, topic: Topic) -> None:
         with self._found:  # readers in threads look for the topic, too
@@ -375,9 +375,8 @@ class OpenDocuments:
     def status(self) -> list[PartitionStanding]:
         """Every partition that is not another worker's; none before the topic is created. Blocking."""
         self._check()
-        if self.topic is None:
-            return []
-        return [self._standing(place) for place in self._places if self.other(place.reads.number) is None]
+        places = () if self.topic is None else self._places
+        return [self._standing(place) for place in places if self.other(place.reads.number) is None]
 
     async def standing(self, number: int) -> PartitionStanding:
         """A partition as its worker sees it. Errors: those of the log and the store; `Unavailable` where that cannot be asked."""

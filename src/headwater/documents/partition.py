@@ -51,6 +51,8 @@ from headwater.log.commit_thread import CommitThread
 
 _logger = logging.getLogger("headwater.documents")
 _MOST_CALLS = 4096  # of one batch
+_PATIENCE = 5.0  # seconds for which writes wait while others write into the store: a write is durable by then, and reads have it
+_REST = 9  # times as long as a store has taken to fail, writes leave it alone
 _MOST_BEHIND = 256 << 20  # bytes in memory of records that are not applied
 _NOT_APPENDED = (BadInput, Closed, DiskFull, NotFound, ReadOnly)  # errors after which the log is as it was
 _Call = tuple[Request, "asyncio.Future[Any]"]
@@ -94,10 +96,13 @@ class DocumentPartition(CommitThread[_Call]):
         self._heads = KnownHeads()
         self._unsettled = True  # what lies at the log's end is not known
         self._lost = self._behind = False
+        self._rests_until = 0.0  # a store that lets its writers wait before it fails: until then they do not ask it
         self.end = self.applied = 0
         """Every record below `end` is durable, and every one below `applied` is in the store."""
         self._stored = 0  # the store's own offset, behind its last record: claims and what does not count may follow it
         self.accepted = self.unapplied_commits = self.commits = 0
+        self.unapplied_error = ""
+        """Why the store has not taken what is durable."""
         super().__init__(name=f"{self.topic}-{self.number}")
 
     def call(self, request: Request) -> asyncio.Future[Any]:
@@ -304,20 +309,26 @@ class DocumentPartition(CommitThread[_Call]):
         """Apply what is durable; false where the store does not take it now."""
         if self.applied >= self.end:
             return True
+        began = self._clock.monotonic()
+        if began < self._rests_until:
+            self.unapplied_commits += 1
+            return False
         try:
             records = self._tail.records(self.applied, self.end)
             if records:
-                self._store.apply(records, records[-1].offset + 1, since=self._stored)
+                self._store.apply(records, records[-1].offset + 1, since=self._stored, patience=_PATIENCE)
                 self._stored = records[-1].offset + 1
         except Exception as error:
             self._heads.clear()  # they are as of before these records, and by now the store may have them, or get them from recovery
             self._unsettled = self._unsettled or isinstance(error, Conflict)  # the store was exchanged: see how far this one is
             self.unapplied_commits += 1
+            now = self._clock.monotonic()
+            self._rests_until = now + _REST * (now - began)
             if not self._behind:  # once for each outage
                 _logger.warning("Records of %s/%s are durable, but not applied yet: %s", self.topic, self.number, error)
-            self._behind = True
+            self._behind, self.unapplied_error = True, _message(error)
             return False
-        self._behind = False
+        self._behind, self.unapplied_error = False, ""
         self.applied = self.end
         self._tail.forget_before(self.applied)
         return True

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from headwater.core.errors import Differs
+from headwater.core.errors import Closed, HeadwaterError
 from headwater.documents.partition import DocumentPartition
 from headwater.documents.partition_reads import PartitionReads
 
@@ -31,17 +31,20 @@ class PartitionStanding(msgspec.Struct, frozen=True, kw_only=True):
     unapplied_commits: int = 0
     """Commits whose records the store did not take at once."""
     error: str = ""
-    """Why nothing of it is read or written."""
+    """Why nothing of it is read or written, or why the store lacks what is durable."""
 
 
 def status_of(state: PartitionState, reads: PartitionReads, partition: DocumentPartition | None, stashed: int) -> PartitionStanding:
-    """The status of a partition. Blocking. Errors: those of the log and the store."""
+    """The status of a partition. Blocking. Errors: those of the log; `Closed`."""
     end = reads.end()
     if partition is None:
-        applied, error = reads.applied(), ""
+        applied, error = 0, ""
         try:
+            applied = reads.applied()
             reads.check()
-        except Differs as unfit:
+        except Closed:
+            raise
+        except HeadwaterError as unfit:  # of this partition's store: the others are shown all the same
             error = unfit.message
         return PartitionStanding(partition=reads.number, state=state, end=end, applied=applied, stashed=stashed, error=error)
     return PartitionStanding(
@@ -54,4 +57,5 @@ def status_of(state: PartitionState, reads: PartitionReads, partition: DocumentP
         accepted=partition.accepted,
         commits=partition.commits,
         unapplied_commits=partition.unapplied_commits,
+        error=partition.unapplied_error,
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from headwater.documents.catch_up import PartitionHistory
+from headwater.documents.catch_up import PAGE_BYTES, PartitionHistory
 from headwater.documents.feed_event import FeedEvent, row_event, state_event
+from headwater.documents.row_pages import RowPages
 from headwater.documents.store import DocumentView
 
-PAGE = 100  # documents and items of a page
+PAGE = 100  # documents and items of a page, unless `PAGE_BYTES` ends it before
 
 
 class PrefixSnapshot:
@@ -19,6 +20,7 @@ class PrefixSnapshot:
     def __init__(self, history: PartitionHistory, prefix: str) -> None:
         self._history, self._prefix = history, prefix
         self._uri, self._item, self._whole = "", "", True  # what was given last; whole: all items of that collection were
+        self._rows = RowPages(PAGE, PAGE_BYTES)
         self.offset = -1
         """Every record below it is in what was given; -1 before the first page."""
 
@@ -35,11 +37,12 @@ class PrefixSnapshot:
 
     def _read(self, view: DocumentView) -> tuple[list[FeedEvent], bool]:
         events: list[FeedEvent] = []
-        while len(events) < PAGE:
+        size = 0
+        while len(events) < PAGE and size < PAGE_BYTES:
             if not self._whole:
-                rows = view.rows(self._uri, low=f"{self._item}\0" if self._item else "", limit=PAGE)
+                rows, self._whole = self._rows.page(view, self._uri, self._item)
                 events += [row_event(self._uri, row) for row in rows]
-                self._whole = len(rows) < PAGE
+                size += sum(len(row.body) for row in rows)
                 self._item = rows[-1].item if rows else self._item
                 continue
             heads = view.heads(prefix=self._prefix, after=self._uri, limit=PAGE)
@@ -55,6 +58,9 @@ class PrefixSnapshot:
                 row = view.row(head.uri)
                 if row is not None:
                     events.append(row_event(head.uri, row))
+                    size += len(row.body)
+                if size >= PAGE_BYTES:
+                    break
         return events, False
 
     def _since(self, applied: int, uri: str, item: str, whole: bool) -> list[FeedEvent]:

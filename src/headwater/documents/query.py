@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.core.clock import Clock
 from headwater.core.document_errors import SkippedRowsLimited
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, TooLarge
 from headwater.documents.filter.evaluate import Filter, Verdict, compile_filter
 from headwater.documents.index.choose import QueryShape, SourceChoice, SourceFit, choose, query_shape
 from headwater.documents.index.definition import IndexAdvice
@@ -21,7 +21,7 @@ from headwater.documents.plan import QueryPlan, make_plan, split_key
 from headwater.documents.query_advice import advice, helpful_index
 from headwater.documents.query_budget import QueryBudget, QueryLimits
 from headwater.documents.query_cursor import decode_cursor, encode_cursor
-from headwater.documents.query_page import ItemRow, PageCollector, PlacedRow
+from headwater.documents.query_page import PAGE_BYTES, ItemRow, PageCollector, PlacedRow
 from headwater.documents.query_source import ExaminedRow, QuerySource, decode_body
 from headwater.documents.store import DocumentView
 
@@ -75,7 +75,7 @@ class QueryPage(msgspec.Struct, frozen=True, kw_only=True):
 def run_query(view: DocumentView, uri: str, query: CollectionQuery, *, clock: Clock, limits: QueryLimits) -> QueryPage:
     """One page of a collection. A page that is not full is the last one; a full one may be.
 
-    Errors: `BadFilter`, `BadInput` (a size, a cursor), `SkippedRowsLimited`, `QueryCountLimited`, `QueryTimeout`.
+    Errors: `BadFilter`, `BadInput` (a size, a cursor), `SkippedRowsLimited`, `QueryCountLimited`, `QueryTimeout`, `TooLarge`.
     """
     return _QueryRun(view, uri, query, clock=clock, limits=limits).page()
 
@@ -167,6 +167,11 @@ class _QueryRun:
                 if key > self._after or not self._after:
                     budget.returned = min(budget.returned + 1, self._size)
                     collector.add(PlacedRow(key, examined.row), b"" if ordered else order_key(group, examined.row.item, body))
+                    if collector.too_large:
+                        raise TooLarge(
+                            f"A page of {self._size} items of {self._uri} has more than {PAGE_BYTES >> 20} MiB.",
+                            hint="Ask for fewer with a smaller `size`, and then for the next page.",
+                        )
             if collector.full(self._size + 1):
                 return collector.finish(), True
             if collector.full(self._size) and not source.waiting:

@@ -15,6 +15,7 @@ from headwater.documents.store import DocumentView, IndexRow
 from headwater.wire import json
 
 _GROWTH: Final = 4
+_UNKNOWN: Final = 128  # rows that are read before the size of any is known
 _MOST_BYTES: Final = 16 << 20  # of the bodies of one batch, by the size of those before it
 _MOST_ROWS: Final = 20_000
 _decode = json.decoder(dict[str, Any])
@@ -33,7 +34,8 @@ class QuerySource:
     def __init__(self, view: DocumentView, plan: QueryPlan, budget: QueryBudget, *, first: int, needs_body: bool = True) -> None:
         self._view, self._plan, self._budget = view, plan, budget
         self._needs_body = needs_body
-        self._limit = self._first = first
+        self._first = first
+        self._limit = min(first, _UNKNOWN)
         self._ranges = list(plan.ranges if plan.fit.reverse else reversed(plan.ranges))
         self._items = plan.items if plan.fit.index is None else []
         self._bytes = self._count = 0

@@ -44,6 +44,18 @@ class ContentRequest(Request, frozen=True, kw_only=True):
         return parse_path(self.path)
 
 
+OF_QUERIES = {
+    "size": "size",
+    "filter": "filter",
+    "sort": "sort",
+    "skip_max": "skipMax",
+    "cursor": "cursor",
+    "count": "count",
+    "explain": "explain",
+}
+"""The fields that choose among the items of a collection, and how they are written."""
+
+
 class HyperStorageContentGet(ContentRequest, frozen=True, kw_only=True):
     """Which state of it, and of a collection which items."""
 
@@ -66,6 +78,12 @@ class HyperStorageContentGet(ContentRequest, frozen=True, kw_only=True):
         super().check()
         if sum(given is not None for given in (self.revision, self.at, self.since)) > 1:
             raise BadInput("`revision`, `at` and `since` name different states.", hint="Give one of them.")
+        past = next((name for name in ("revision", "at", "since") if getattr(self, name) is not None), None)
+        queried = next((written for field, written in OF_QUERIES.items() if getattr(self, field) is not None), None)
+        if past is not None and queried is not None:
+            raise BadInput(
+                f"`{queried}` is of queries of what is there now, and `{past}` asks for something else.", hint=f"Leave out `{queried}`."
+            )
         condition_of(self.if_match, self.if_none_match)
 
     @property

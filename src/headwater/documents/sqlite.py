@@ -69,6 +69,13 @@ class SqliteDocumentStores(DocumentStores):
                 self._databases[number] = database
         return SqliteDocumentStore(database, number, generation)
 
+    def check_unused(self, topic: str) -> None:
+        if next(self.folder.glob("*.db"), None) is not None:
+            raise Differs(
+                f"There is a store of documents in {self.folder}, and no topic {topic} in the log.",
+                hint=f"Bring back the log that belongs to it. If documents shall begin anew, move {self.folder} away.",
+            )
+
     def close(self) -> None:
         with self._guard:
             self._closed = True
@@ -94,8 +101,8 @@ class SqliteDocumentStore(DocumentStore):
         self._check_place(partition, generation)
         return StoredPoint(applied, revision or 0, None if row[0] is None else DocumentRow(*row))
 
-    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None) -> None:
-        with self._database.transaction() as transaction:
+    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None, patience: float | None = None) -> None:
+        with self._database.transaction(patience) as transaction:
             stored = self._stored_applied(transaction)
             check_since(self.partition, stored, since)
             base = SqliteFoldBase(transaction, self._database.path)

@@ -179,10 +179,11 @@ class DocumentStore(ABC):
             return StoredPoint(view.applied(), 0 if head is None else head.revision, None if head is None else view.row(uri, item))
 
     @abstractmethod
-    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None) -> None:
+    def apply(self, records: Sequence[AppendedRecord], applied: int, *, since: int | None = None, patience: float | None = None) -> None:
         """Fold records, in the order of their offsets; `applied` is the applied offset after them. Records below the applied offset are
         passed over. `since`: the offset from which on these are all records; a store that lacks some before it raises `Conflict`.
-        Keeps the rows of every index of the collection right, in whatever state the index is.
+        Keeps the rows of every index of the collection right, in whatever state the index is. `patience`: how many seconds to wait for
+        others that write, in a store where writers wait for each other and other than it was opened for.
 
         A record that says an index is ready, before `add_index_rows` has said that it is complete, has the missing rows added here: the
         store is being folded anew. Errors: `Differs` where a revision does not follow; `Conflict`. Then nothing is applied."""
@@ -243,6 +244,10 @@ class DocumentStores(ABC):
     def partition(self, number: int, generation: str) -> DocumentStore:
         """The store of a partition, made where there is none. `generation`: of the topic. The store of another generation raises `Differs`
         from all but `clear`, which makes it an empty one of this generation."""
+
+    def check_unused(self, topic: str) -> None:  # noqa: B027
+        """Before a topic that is not there is taken for one that was never written. Errors: `Differs` where the stores have rows, as far as
+        that is known: then its log is missing."""
 
     def base_files(self) -> BaseFiles | None:
         """Where base copies are kept so that every owner of a partition finds them; None: on the disk of this machine, as the stores."""

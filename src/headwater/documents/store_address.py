@@ -7,6 +7,7 @@ from pathlib import Path
 from headwater.core.clock import Clock
 from headwater.core.errors import BadConfig
 from headwater.core.settings import Settings
+from headwater.documents.settings import DOCUMENTS_SECTION
 from headwater.documents.store import DocumentStores
 
 
@@ -22,6 +23,12 @@ def open_stores(settings: Settings, data: Path, *, clock: Clock | None = None) -
         from headwater.store.cassandra.keyspace import Keyspace
 
         return CassandraDocumentStores(Keyspace(settings.cassandra, clock=clock))
+    if settings.log.engine == "kafka" and DOCUMENTS_SECTION.of(settings).keep:
+        # The store and the base copy of a partition are on the machine that owned it: the next owner would have neither, nor the log.
+        raise BadConfig(
+            "`documents.keep` shortens a log on Kafka, and `store.engine` is sqlite: no other server could take a partition over.",
+            hint="Set `store.engine` to cassandra, or leave `documents.keep` out.",
+        )
     from headwater.documents.sqlite import SqliteDocumentStores
 
     return SqliteDocumentStores(data.absolute() / "store" / "documents", clock=clock, timeout=settings.store.timeout.seconds)

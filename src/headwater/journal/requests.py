@@ -73,7 +73,9 @@ class FollowJournals(JournalsRequest, frozen=True, kw_only=True):
         str | None,
         described("The position behind which to go on; `kept`: at the first record that the log keeps; left out: the first event."),
     ] = None
-    last_event: Annotated[str | None, placed("header", "As `after`, which outranks it.", name="Last-Event-ID")] = None
+    last_event: Annotated[
+        str | None, placed("header", "As `after`, which it outranks: browsers that connect again send both.", name="Last-Event-ID")
+    ] = None
     tags: Annotated[str | None, described('Only events with one of these tags: with commas between, or ["a", "b"].')] = None
     ids: Annotated[str | None, described('Only events of these journals: with commas between, or ["a", "b"].')] = None
     copied: Annotated[bool, described("Read what the log has deleted from the store's copy. Without it that is an error.")] = False
@@ -86,7 +88,7 @@ class FollowJournals(JournalsRequest, frozen=True, kw_only=True):
 
     def position(self) -> FollowPosition:
         """Where to begin. Errors: `BadInput`."""
-        return FollowPosition.read(self.after or self.last_event or "")
+        return FollowPosition.read(self.last_event or self.after or "")
 
     def wanted_tags(self) -> frozenset[str]:
         return texts_of(self.tags, "tags")

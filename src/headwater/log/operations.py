@@ -114,11 +114,12 @@ class ReadRecords(PartitionRequest, frozen=True, kw_only=True):
     limit: Annotated[int | None, described("The most records: 100 unless said for a page, all for lines.", least=1, most=10_000)] = None
     decode: Annotated[Decoder, described("How keys and values are shown. What does not fit is shown as $binary.")] = "text"
     after: Annotated[
-        int | None, described("The last offset that was seen: go on behind it. Outranks `from`, and for a stream Last-Event-ID.")
+        int | None, described("The last offset that was seen: go on behind it. Outranks `from`; for a stream, Last-Event-ID outranks it.")
     ] = None
     key: Annotated[str | None, described('Only records with this key: its text, or {"$binary": base64}.')] = None
     last_event: Annotated[
-        str | None, placed("header", "For a stream: the id of the last event that was seen.", pattern=EVENT_ID, name="Last-Event-ID")
+        str | None,
+        placed("header", "For a stream: the id of the last event that was seen.", pattern=EVENT_ID, name="Last-Event-ID"),
     ] = None
 
     @property

@@ -16,15 +16,15 @@ class FollowQueue(QueueRequest, frozen=True, kw_only=True):
     after: Annotated[
         int | None,
         described(
-            "The id of the last event that was seen: rows that died since, and are dead still, are told first. Outranks Last-Event-ID.",
+            "The id of the last event that was seen: rows that died since, and are dead still, are told first.",
             least=0,
         ),
     ] = None
     last_event: Annotated[
-        str | None, placed("header", "The id of the last event that was seen.", pattern=EVENT_ID, name="Last-Event-ID")
+        str | None, placed("header", "The id of the last event that was seen. Outranks `after`.", pattern=EVENT_ID, name="Last-Event-ID")
     ] = None
 
     @property
     def last(self) -> int | None:
         """The id of the last event that was seen; None: what comes from now on is asked for."""
-        return self.after if self.after is not None else None if self.last_event is None else int(self.last_event)
+        return self.after if self.last_event is None else int(self.last_event)

@@ -172,7 +172,7 @@ class LogHandlers:
         topic, partition = request.topic, request.partition
         bounds = await self._log.bounds(topic, partition)
         start, reset = request.start, False
-        last = request.after if request.after is not None else None if request.last_event is None else int(request.last_event)
+        last = request.after if request.last_event is None else int(request.last_event)
         if last is not None:
             # Below the start, records between are gone. Beyond the end the topic was created again or restored from a backup: its records
             # are not those that the client saw, and sending all of them would make the client process them again.

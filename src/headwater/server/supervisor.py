@@ -1,7 +1,8 @@
 """Supervises the workers of a server: starts them, restarts dead ones, kills those that hang, and ends them together.
 
-A worker's event loop writes a byte to its parent every second: a worker that does not for `server.hang_timeout` hangs, and would keep its
-partitions and queued connections for ever. Time in which the parent itself stood still does not count: the workers may have, too.
+A worker's event loop writes a byte to its parent every second: a worker that does not for `server.hang_timeout`, or before it is ready for
+two minutes where that is longer, hangs, and would keep its partitions and queued connections for ever. Time in which the parent itself
+stood still does not count: the workers may have, too.
 
 The parent listens on the sockets and serves nothing. Workers inherit them by fork, so that a worker's death loses no queued connection. The
 parent has no threads and no event loop, because it forks at any time.
@@ -40,6 +41,7 @@ _WATCHED = (*_STOPS, signal.SIGCHLD)
 _READY = b"ready"
 _BEAT = b"."
 _BEATS = 1.0  # seconds between two signs of life
+_STARTING = 120.0  # seconds for which a worker that is not ready may be silent: its loop may read settings and load libraries
 _LATE = 5.0  # seconds by which the parent wakes later than it wanted: it stood still
 _LIVED = 10.0  # seconds of life after which a dead worker is restarted at once
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds before a restart, by the number of early deaths
@@ -53,18 +55,16 @@ class _Child:
     said: int  # the pipe on which it reports that it is ready, or its error; then its signs of life
     words: bytes = b""  # what it said but that it is ready and lives: the problem with which it ends
     ready: bool = False
-    heard: float = 0.0  # when it last gave a sign of life, since it is ready
+    heard: float = 0.0  # when it was started, or last gave a sign of life
     silent: bool = False  # it has closed the pipe, and ends: waiting for more would return at once, again and again
 
     def hear(self, now: float) -> None:
         with suppress(BlockingIOError):
             while words := os.read(self.said, 1 << 16):
                 self.heard = now
-                self.words += words
+                self.words = (self.words + words).lstrip(_BEAT)
                 if not self.ready and self.words.startswith(_READY):
-                    self.ready, self.words = True, self.words.removeprefix(_READY)
-                if self.ready:
-                    self.words = self.words.lstrip(_BEAT)
+                    self.ready, self.words = True, self.words.removeprefix(_READY).lstrip(_BEAT)
             self.silent = True
 
 
@@ -140,7 +140,7 @@ class Supervisor:
         if self._kill_at is not None:
             times.append(self._kill_at)
         elif self._patience:
-            times += [child.heard + self._patience for child in self._children.values() if child.ready]
+            times += [child.heard + self._patience_with(child) for child in self._children.values()]
         timeout = max(0.0, min(times) - began) if times else None
         if timeout is not None:
             timeout = min(timeout, _BEATS)  # a standstill is seen by the time that a wait takes too long, so waits are short
@@ -169,7 +169,7 @@ class Supervisor:
             self._be_worker(slot, says)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
         os.close(says)
-        self._children[pid] = _Child(slot, self._clock.monotonic(), reading)
+        self._children[pid] = _Child(slot, now := self._clock.monotonic(), reading, heard=now)
 
     def _hear(self) -> None:
         now = self._clock.monotonic()
@@ -183,15 +183,19 @@ class Supervisor:
     def _kill_hanging(self) -> None:
         now = self._clock.monotonic()
         for pid, child in self._children.items() if self._patience and self._kill_at is None else ():
-            if not child.ready or now < child.heard + self._patience:
+            patience = self._patience_with(child)
+            if now < child.heard + patience:
                 continue
             child.hear(now)  # what it has said since the last look
-            if now >= child.heard + self._patience:
+            if now >= child.heard + patience:
                 logging.getLogger("headwater.server").error(
-                    "worker %d (process %d) has given no sign of life for %g s; it is killed", child.slot, pid, self._patience
+                    "worker %d (process %d) has given no sign of life for %g s; it is killed", child.slot, pid, patience
                 )
                 child.heard = now
                 os.kill(pid, signal.SIGKILL)
+
+    def _patience_with(self, child: _Child) -> float:
+        return self._patience if child.ready else max(self._patience, _STARTING)
 
     def _reap(self) -> None:
         now = self._clock.monotonic()
@@ -271,9 +275,6 @@ class Supervisor:
             # lost. The library takes long to import, so a thread does it.
             await asyncio.to_thread(_log_messages, self._settings)
             os.write(says, _READY)
-            os.set_blocking(says, False)
-            if self._patience:
-                beat()
 
         def beat() -> None:
             with suppress(OSError):  # the parent stands still, or is gone: `_lives` tells
@@ -284,6 +285,9 @@ class Supervisor:
             loop.remove_reader(self._lives)
 
         loop = asyncio.get_running_loop()
+        os.set_blocking(says, False)
+        if self._patience:
+            beat()
         loop.add_reader(self._lives, worker.stop)  # the parent was killed: end this worker, too
         # Ctrl-C reaches every process of a terminal; ignore it here, because the parent passes the signal on.
         await worker.serve(self._sockets, started=started, ending=ending, signals=lambda number: number == signal.SIGTERM)

@@ -143,10 +143,12 @@ class DocumentHouse:
             self._broken.add(number)
             apply = store.apply
 
-            def applied(records: Sequence[AppendedRecord], applied: int, *, since: int | None = None) -> None:
+            def applied(
+                records: Sequence[AppendedRecord], applied: int, *, since: int | None = None, patience: float | None = None
+            ) -> None:
                 if self.failing:
                     raise Unavailable("The store does not answer.", hint="Ask again.")
-                apply(records, applied, since=since)
+                apply(records, applied, since=since, patience=patience)
 
             store.apply = applied  # type: ignore[method-assign]
         return store

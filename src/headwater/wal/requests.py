@@ -192,12 +192,12 @@ class ScanRegion(RegionRequest, frozen=True, kw_only=True):
 class FollowRegion(RegionRequest, frozen=True, kw_only=True):
     """Where to go on."""
 
-    after: Annotated[int | None, described("The id of the last event that was seen: go on behind it. Outranks Last-Event-ID.")] = None
+    after: Annotated[int | None, described("The id of the last event that was seen: go on behind it.")] = None
     last_event: Annotated[
-        str | None, placed("header", "The id of the last event that was seen.", pattern=EVENT_ID, name="Last-Event-ID")
+        str | None, placed("header", "The id of the last event that was seen. Outranks `after`.", pattern=EVENT_ID, name="Last-Event-ID")
     ] = None
 
     @property
     def last(self) -> int | None:
         """The id of the last event that was seen."""
-        return self.after if self.after is not None else None if self.last_event is None else int(self.last_event)
+        return self.after if self.last_event is None else int(self.last_event)

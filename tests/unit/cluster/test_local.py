@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cluster.local import LocalOwnership
-from headwater.core.errors import Fenced, NotOwner, Timeout, UnknownTopic
+from headwater.core.errors import Fenced, HeadwaterError, NotOwner, Timeout, UnknownTopic
 from headwater.core.files import FileLock, Files
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.log_ground import numbered, together
@@ -57,6 +57,16 @@ def test_a_record_that_is_damaged_or_gone_lets_nobody_take_a_living_owners(log: 
         owned.writer.append(numbered(1))
         one.close()
         two.own("t", 0).writer.append(numbered(1))
+
+
+def test_a_record_that_the_disk_does_not_give_is_told_with_its_path(log: EmbeddedLog, folder: Path) -> None:
+    with LocalOwnership(log, folder) as one:
+        owned = one.own("t", 0)
+        path = folder / "t" / "0.json"
+        path.unlink()
+        path.mkdir()  # any error of reading
+        with pytest.raises(HeadwaterError, match="owners"):
+            print(owned.lost)
 
 
 def test_who_waits_while_an_owner_is_forgotten_shares_with_those_who_come_later(log: EmbeddedLog, folder: Path) -> None:

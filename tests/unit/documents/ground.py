@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -99,18 +99,21 @@ async def body_of(documents: OpenDocuments, path: str) -> Any:
 
 
 class FlakyStores(SqliteDocumentStores):
-    """Stores that take no records while `failing` is set, and that take them and say that they did not while `failing_after` is."""
+    """Stores that take no records while `failing` is set, and that take them and say that they did not while `failing_after` is.
+    `waiting`: called before they fail."""
 
     failing = failing_after = False
+    waiting: Callable[[], object] = staticmethod(lambda: None)
 
     def partition(self, number: int, generation: str) -> SqliteDocumentStore:
         store = super().partition(number, generation)
         apply = store.apply
 
-        def flaky(records: Sequence[AppendedRecord], applied: int, *, since: int | None = None) -> None:
+        def flaky(records: Sequence[AppendedRecord], applied: int, *, since: int | None = None, patience: float | None = None) -> None:
             if self.failing:
+                self.waiting()
                 raise Unavailable("The store does not answer.", hint="Ask again.")
-            apply(records, applied, since=since)
+            apply(records, applied, since=since, patience=patience)
             if self.failing_after:
                 raise Unavailable("The store did not answer in time.", hint="Ask again.")
 

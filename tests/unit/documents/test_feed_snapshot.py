@@ -35,3 +35,14 @@ def test_pages_say_first_what_has_changed_of_the_pages_before(ground: FeedGround
 def test_an_empty_collection(ground: FeedGround) -> None:
     events, ended = FeedSnapshot(ground.feeds_of("shop~"), parse_path("shop~")).page()
     assert ([event.name for event in events], ended) == (["snapshot:end"], True)
+
+
+def test_large_items_come_few_at_a_time(ground: FeedGround) -> None:
+    for number in range(20):
+        ground.put(f"shop~/{number:02}", n="x" * 100_000)
+    snapshot, ended, items = FeedSnapshot(ground.feeds_of("shop~"), parse_path("shop~")), False, list[str]()
+    while not ended:
+        events, ended = snapshot.page()
+        assert len(events) <= 9
+        items += [event.item for event in events if event.item]
+    assert items == [f"{number:02}" for number in range(20)]

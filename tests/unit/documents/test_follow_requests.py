@@ -12,7 +12,7 @@ from headwater.wire.operation import Request
 def test_a_feed_is_of_a_path_or_of_everything_below_it() -> None:
     assert PollContent(path="shop/").is_prefix
     assert not PollContent(path="shop").is_prefix
-    assert PollContent(path="a", after="3", last_event="2").position == "3"
+    assert PollContent(path="a", after="3", last_event="2").position == "2"
     assert PollContent(path="a", last_event="2").position == "2"
     assert PollContent(path="a", snapshot="").snapped
     assert PollContent(path="a", prefer="wait=3").waits() == 3.0

@@ -11,7 +11,7 @@ from tests.until import until
 
 from headwater.cluster import Ownership
 from headwater.core.document_errors import CollectionPut, DocumentNotFound, NotMatched
-from headwater.core.errors import BadMethod, Busy, Closed, KeyReused, NotOwner
+from headwater.core.errors import BadMethod, Busy, Closed, Differs, KeyReused, NotOwner
 from headwater.documents.change import decode_record
 from headwater.documents.open_documents import TOPIC, OpenDocuments
 from headwater.documents.path import parse_path
@@ -125,6 +125,23 @@ async def test_a_store_without_the_last_records_is_brought_up_to_date(tmp_path: 
         assert documents.applied(number) == documents.end(number) == 2
         records = documents.log.read(TOPIC, number, 0)
         assert [decode_record(record.value, "").changes[0].revision for record in records] == [1, 2]
+
+
+async def test_a_store_without_its_log_is_told(tmp_path: Path) -> None:
+    """Such as where only a part of a backup came back: nobody must take the documents for deleted, or begin them anew."""
+    async with documents_in(tmp_path) as documents:
+        await put(documents, "a", 1)
+    (tmp_path / "log" / TOPIC).rename(tmp_path / "away")
+    async with documents_in(tmp_path) as documents:
+        for asked in (body_of(documents, "a"), put(documents, "a", 2)):
+            with pytest.raises(Differs, match="no topic hyper-storage in the log"):
+                await asked
+        with pytest.raises(Differs):
+            documents.status()
+    assert not (tmp_path / "log" / TOPIC).exists()
+    (tmp_path / "away").rename(tmp_path / "log" / TOPIC)
+    async with documents_in(tmp_path) as documents:
+        assert await body_of(documents, "a") == 1
 
 
 async def test_two_processes_have_one_owner(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from headwater.documents.change import ChangeRecord, IndexDefinition, SortField,
 from headwater.documents.open_documents import TOPIC, OpenDocuments
 from headwater.documents.path import parse_path
 from headwater.documents.settings import DocumentSettings
+from headwater.testing.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -91,11 +92,29 @@ async def test_a_store_that_fails_after_the_append_fails_nobody(tmp_path: Path) 
             with pytest.raises(Unavailable):
                 await documents.call_partition(0, RedriveCall())
             assert documents.status()[0].unapplied_commits > 0
+            assert documents.status()[0].error == "The store does not answer."
             stores.failing = False
             assert await documents.call_partition(0, RedriveCall()) == 4
             assert documents.applied(0) == 5
+            assert documents.status()[0].error == ""
             after = await put(documents, "a", 7)
             assert (after.revision, after.applied) == (6, True)
+
+
+async def test_a_store_that_lets_writers_wait_is_left_alone_for_a_while(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with FlakyStores(tmp_path / "documents") as stores:
+        async with documents_in(tmp_path, clock=clock, stores=stores, settings=DocumentSettings(partitions=1)) as documents:
+            await put(documents, "a", 0)
+            stores.failing, stores.waiting, began = True, lambda: clock.advance(5), clock.monotonic()
+            assert [(await put(documents, "a", number)).applied for number in range(1, 21)] == [False] * 20
+            assert clock.monotonic() == began + 5, "the first write alone has waited"
+            stores.failing = False
+            with pytest.raises(Unavailable):
+                await documents.call_partition(0, RedriveCall())
+            clock.advance(45)
+            assert await documents.call_partition(0, RedriveCall()) == 20
+            assert (await put(documents, "a", 21)).applied is True
 
 
 async def test_what_was_known_before_a_store_failed_is_not_known_any_more(tmp_path: Path) -> None:

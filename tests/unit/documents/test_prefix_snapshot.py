@@ -47,3 +47,18 @@ def test_a_log_that_is_deleted_faster_than_it_is_read(ground: FeedGround, monkey
     ground.log.delete_before(TOPIC, PLACE, 90, part="documents")
     with pytest.raises(OffsetGone):
         snapshot.page()
+
+
+def test_large_documents_and_items_come_few_at_a_time(ground: FeedGround) -> None:
+    for number in range(6):
+        ground.put(f"a/c~/{number}", n="x" * 100_000)
+        ground.put(f"a/{number}", n="x" * 100_000)
+    for place in range(PARTITIONS):
+        snapshot, ended, told = PrefixSnapshot(ground.feeds().history(place), "a/"), False, []
+        while not ended:
+            events, ended = snapshot.page()
+            told += [event.path for event in events]
+            assert len(events) <= 8
+            assert len([event for event in events if not event.item]) <= 3
+        assert len(told) == len(set(told))
+        assert told or place != PLACE

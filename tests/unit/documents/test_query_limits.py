@@ -13,10 +13,12 @@ from tests.unit.documents.query_ground import ask, ids, index, numbered, random_
 from tests.unit.documents.query_oracle import answer
 
 from headwater.core.document_errors import BadFilter, QueryCountLimited, QueryTimeout, SkippedRowsLimited
-from headwater.core.errors import BadInput
+from headwater.core.errors import BadInput, TooLarge
+from headwater.documents import query_page
 from headwater.documents.change import IndexDefinition
 from headwater.documents.query import CollectionQuery, run_query
 from headwater.documents.query_budget import QueryLimits
+from headwater.documents.store import DocumentRow
 from headwater.testing.clock import ManualClock
 from headwater.testing.filter_samples import random_filter, random_order
 
@@ -161,3 +163,35 @@ def test_the_row_of_an_older_body_is_passed_over() -> None:
     assert page.explanation.index == "i1"
     assert "00003" not in ids(page)
     assert len(page.rows) == 19
+
+
+@pytest.mark.parametrize("sort", ["", "-b", "a"])
+def test_a_page_of_too_many_bytes_is_refused_whole(monkeypatch: pytest.MonkeyPatch, sort: str) -> None:
+    """A page that is not full is the last one: a shorter one would hide the rest from those who page by hand."""
+    view = MemoryView(numbered(300))
+    size = sum(len(row.body) for row in view.items.values())
+    monkeypatch.setattr(query_page, "PAGE_BYTES", size)
+    assert len(ask(view, sort=sort, size=300).rows) == 300
+    monkeypatch.setattr(query_page, "PAGE_BYTES", size - 1)
+    with pytest.raises(TooLarge, match="A page of 300 items"):
+        ask(view, sort=sort, size=300)
+    assert len(ask(view, sort=sort, size=100).rows) == 100, "fewer are fewer bytes, also where all must be sorted"
+
+
+def test_few_rows_are_read_before_their_size_is_known() -> None:
+    limits: list[int] = []
+
+    class Watched(MemoryView):
+        def rows(self, uri: str, *, low: str = "", high: str | None = None, limit: int, reverse: bool = False) -> list[DocumentRow]:
+            limits.append(limit)
+            return super().rows(uri, low=low, high=high, limit=limit, reverse=reverse)
+
+    assert len(ask(Watched(numbered(3000)), size=3000).rows) == 3000
+    assert limits[0] == 128
+    assert len(limits) <= 4
+    limits.clear()
+    assert len(ask(Watched({f"{number:03}": {"x": "y" * 500_000} for number in range(200)}), size=40).rows) == 40
+    with pytest.raises(TooLarge):
+        ask(Watched({f"{number:03}": {"x": "y" * 500_000} for number in range(200)}), size=200)
+    assert limits[1] == 128
+    assert max(limits[2:]) <= 34

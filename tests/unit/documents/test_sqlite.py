@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.core.errors import BadInput, Closed, Damaged, Differs
+from headwater.core.errors import BadInput, Closed, Damaged, Differs, Timeout
 from headwater.documents.sqlite import SqliteDocumentStores
 from headwater.store.sqlite.database import Database
+from headwater.store.sqlite.library import connect
 from headwater.testing.document_history import RecordedDocuments, definition
 
 
@@ -42,6 +43,20 @@ def test_the_file_of_a_topic_that_was_deleted_is_refused(tmp_path: Path) -> None
         stores.partition(0, "g1").apply([], 5)
         with pytest.raises(Differs, match="generation g1, this one g2"):
             stores.partition(0, "g2").digest()
+
+
+def test_records_wait_for_another_program_as_long_as_their_owner_says(tmp_path: Path) -> None:
+    with SqliteDocumentStores(tmp_path, timeout=120) as stores:
+        store = stores.partition(0, "g")
+        store.apply([], 1)
+        other = connect(tmp_path / "0.db", timeout=0)
+        other.execute("begin immediate")
+        with pytest.raises(Timeout, match=r"more than 0\.01 s"):
+            store.apply([], 2, patience=0.01)
+        other.close()
+        store.apply([], 2, patience=0.01)
+        with store.view() as view:
+            assert view.applied() == 2
 
 
 def test_a_closed_partition_answers_nothing(tmp_path: Path) -> None:

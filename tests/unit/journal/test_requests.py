@@ -58,7 +58,7 @@ def test_if_match_is_the_last_number() -> None:
 
 def test_texts_are_listed_with_commas_or_as_json() -> None:
     request = requests.FollowJournals(topic="bank", tags="a,b", ids='["x,y"]', after="3", last_event="9")
-    assert (request.wanted_tags(), request.wanted_ids(), request.position()) == ({"a", "b"}, {"x,y"}, FollowPosition.read("3"))
+    assert (request.wanted_tags(), request.wanted_ids(), request.position()) == ({"a", "b"}, {"x,y"}, FollowPosition.read("9"))
     assert requests.FollowJournals(topic="bank", last_event="9").position() == FollowPosition.read("9")
     assert (requests.listed(None, "ids"), requests.listed({"b", "a"}, "ids")) == (None, '["a","b"]')
     for bad in ("abc", [1], 7):

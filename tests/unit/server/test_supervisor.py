@@ -163,6 +163,47 @@ def test_a_worker_that_hangs_is_killed_and_replaced(tmp_path: Path, caplog: pyte
     assert replaced.startswith(f"worker 1 (process {max(workers.first)}) ended with -9; it is started again in 0 s")
 
 
+def test_a_worker_that_hangs_before_it_is_ready_is_killed_and_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lives, parent, hung = tmp_path / "lives", os.getpid(), list[int]()
+
+    class Starting(Workers):
+        def _wait(self, signals: object) -> bytes:
+            for pid, child in self._children.items():
+                if first and child.slot == 1 and pid != first and not hung:
+                    hung.append(pid)
+                    os.waitid(os.P_PID, pid, os.WSTOPPED)
+                    self.clock.advance(121)
+            return super()._wait(signals)  # type: ignore[arg-type]
+
+    def life(slot: int, says: int) -> int:
+        if slot == 0:
+            return serve(slot, says)
+        with lives.open("ab") as noted:
+            noted.write(b".")
+        count = lives.stat().st_size
+        if count == 1:
+            os.write(says, b"..ready.")
+            return 7
+        if count == 2:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        os.kill(parent, signal.SIGTERM)
+        return serve(slot, says)
+
+    def started() -> None:
+        nonlocal first
+        first = max(workers.pids)
+        workers.clock.advance(20)  # it has lived long enough to be started again at once
+
+    first = 0
+    (tmp_path / "data").mkdir()
+    workers = Starting(tmp_path / "data", life, started=started)
+    with caplog.at_level(logging.ERROR):
+        assert workers.run() is True
+    told = [record.getMessage() for record in caplog.records]
+    assert f"worker 1 (process {hung[0]}) has given no sign of life for 120 s; it is killed" in told
+    assert lives.stat().st_size == 3
+
+
 @pytest.mark.usefixtures("usr1")
 @pytest.mark.parametrize("stood", [29.6, 30.0, 32.0, 34.0, 40.0, 1000.0])
 def test_time_in_which_the_parent_itself_stood_still_is_not_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture, stood: float) -> None:

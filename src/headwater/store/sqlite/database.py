@@ -125,18 +125,21 @@ class Database(Store):
     # -- transactions -----------------------------------------------------------------------------------------
 
     @contextmanager
-    def transaction(self) -> Iterator[SqliteStatements]:
+    def transaction(self, timeout: float | None = None) -> Iterator[SqliteStatements]:
         """A transaction that writes. It is durable once the block has ended, and undone when the block raises.
 
-        Errors: `Timeout` when others write for too long, and those of `Store`.
+        `timeout`: how many seconds others may write before it begins, where that is not the database's own. Errors: `Timeout` when they
+        write for longer, and those of `Store`.
         """
-        with self._write_lock.held():
+        timeout = self._timeout if timeout is None else timeout
+        with self._write_lock.held(timeout):
             connection = self._writing()
+            connection.set_busy_timeout(int(timeout * 1000))
             try:
-                with explaining(self.path, timeout=self._timeout):
+                with explaining(self.path, timeout=timeout):
                     connection.execute("begin immediate")
                     yield SqliteStatements(connection)
-                with explaining(self.path, timeout=self._timeout, committing=True):
+                with explaining(self.path, timeout=timeout, committing=True):
                     connection.execute("commit")
             except BaseException as error:
                 if not self.undone(connection, error):
@@ -177,7 +180,9 @@ class Database(Store):
         Errors: `Timeout` while a reader holds an old snapshot.
         """
         with self._write_lock.held(), explaining(self.path, timeout=self._timeout):
-            busy, _, _ = self._writing().execute("pragma wal_checkpoint(truncate)").fetchall()[0]
+            connection = self._writing()
+            connection.set_busy_timeout(int(self._timeout * 1000))
+            busy, _, _ = connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0]
             if busy:
                 import apsw
 
