@@ -209,6 +209,7 @@ def test_a_refused_document_is_named_by_its_offset_and_all_before_it_are_taken(
         (message(3, op=Op.COMMAND, drop="orders"), "no commands"),
         (message(3, _id=3, text="x" * (17 << 20)), "bytes"),
         (message(3, namespace="or$ders", _id=3), "No collection"),
+        (message(3, namespace="headwater_owners", _id="p/s", claim=""), "notes of who writes"),
         (Message("orders", {"_id": 1, "nr": 2}, offset=3, id_fields=("nr",)), "besides its id"),
     ],
 )

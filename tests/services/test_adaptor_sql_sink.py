@@ -11,7 +11,9 @@ import msgspec
 import pytest
 from sql_ground import SERVERS, Ground, a_ground, eventually, insert, part, write
 
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, OWNER
 from headwater.core.errors import Fenced, NotFound, Rejected, Timeout, Unavailable, Unreachable
+from headwater.pipeline.claim import SinkClaim
 from headwater.pipeline.message import Message, Op
 from headwater.pipeline.sink_adaptor import Batch
 
@@ -141,6 +143,21 @@ def test_a_poison_message_is_named_exactly_and_what_is_before_it_is_taken(ground
         messages[bad + 5] = insert(1000 + bad + 5, id=bad + 5, v=2)
     write(sink, messages, 1000, epoch=1)
     assert ground.all("SELECT count(*) FROM t") == [(100,)]
+
+
+@pytest.mark.parametrize(("table", "create"), [(COMMITTED, False), (EPOCH, True), (OWNER, False)])
+def test_no_message_reaches_the_tables_that_say_what_was_taken(ground: Ground, table: str, create: bool) -> None:
+    sink = ground.sink(create=create)
+    sink.begin("p", "s", 1)
+    sink.claim(SinkClaim(pipeline="p", sink="s", epoch=1, process="a", log="b"))
+    before = ground.all(f"SELECT * FROM {table}")
+    for message in (
+        Message(table, {"pipeline": "p", "sink": "s", "epoch": 9, "note": ""}, id_fields=("pipeline", "sink"), offset=7),
+        Message(table, {"command": "truncate"}, Op.COMMAND, offset=7),
+    ):
+        with pytest.raises(Rejected, match=f"{table} is a table of the sink's own") as refused:
+            write(sink, [message], 7, epoch=1)
+        assert (refused.value.offset, ground.all(f"SELECT * FROM {table}")) == (7, before)
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,13 @@ class SinkAdaptor(Generic[Own]):
         id that the sink gives it, where it has none. `pipeline`: as in a `Part`."""
         return message.id, message.data
 
-    def key_of(self, place: str) -> tuple[str, ...]:
-        """The fields that tell documents of a place apart, whatever their ids are; none where the ids do."""
-        return ()
+    def has_keys(self) -> bool:
+        """Whether the sink writes to tables whose keys need not be the ids: see `keys_of`."""
+        return False
+
+    def keys_of(self, places: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """By place, the fields that tell its documents apart, whatever their ids are. Without a place: the ids do. Errors: as `check`."""
+        return {}
 
     def place(self, namespace: str) -> str:
         """Where the sink keeps a namespace's documents: namespaces that share a table share its rows."""
@@ -282,8 +286,11 @@ class CanWrite(Adaptor, frozen=True, kw_only=True):
     def identified(self, message: Message, pipeline: str) -> tuple[Any, dict[str, Any]]:
         return self._sink().identified(message, pipeline)
 
-    def key_of(self, place: str) -> tuple[str, ...]:
-        return self._sink().key_of(place)
+    def has_keys(self) -> bool:
+        return self._sink().has_keys()
+
+    def keys_of(self, places: Collection[str]) -> dict[str, tuple[str, ...]]:
+        return self._sink().keys_of(places)
 
     def place(self, namespace: str) -> str:
         return self._sink().place(namespace)

@@ -19,6 +19,7 @@ from headwater.adaptors.mongodb.adaptor import MongoDB
 from headwater.adaptors.mongodb.connection import MongoConnection
 from headwater.adaptors.mongodb.owner import MongoOwnerNote
 from headwater.adaptors.mongodb.types import CODEC, as_read, from_json, row, to_json
+from headwater.adaptors.owner_note import NAME
 from headwater.core.errors import BadInput, Denied, DiskFull, Rejected, Timeout, Unreachable
 from headwater.pipeline import values
 from headwater.pipeline.claim import SinkClaim
@@ -197,6 +198,8 @@ class MongoWriter(ConvertingWriter[MongoAction]):
         raise Unreachable(f"{where} did not say which write it has refused.", hint="See its log.")
 
     def convert(self, message: Message) -> MongoAction:
+        if message.namespace == NAME:
+            raise BadInput(f"The collection {NAME} has the notes of who writes to the database.", hint="Change the namespace with remap.")
         named = has_id(message)
         message_id = identity_of(message, "MongoDB", needed=() if named else (Op.UPDATE, Op.DELETE))
         if message_id is None and not named:

@@ -188,9 +188,14 @@ class SqlSink(SinkAdaptor[AnySql]):
         with source.session() as session:
             return source.existing(session, sorted({split_name(place, source.default_schema())[0] for place in places})) & set(places)
 
-    def key_of(self, place: str) -> tuple[str, ...]:
-        table = self._table(place)
-        return () if table is None else table.key
+    def has_keys(self) -> bool:
+        return True
+
+    def keys_of(self, places: Collection[str]) -> dict[str, tuple[str, ...]]:
+        source = self.source()
+        with source.session() as session:
+            tables = {place: source.table(session, *split_name(place, source.default_schema())) for place in places}
+        return {place: table.key for place, table in tables.items() if table is not None and table.key}
 
     def _table(self, place: str) -> SqlTable[Any] | None:
         source = self.source()

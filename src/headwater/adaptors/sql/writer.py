@@ -14,7 +14,7 @@ from headwater.adaptors.sql.row_batch import AnyShape, RowBatch, row_batches
 from headwater.adaptors.sql.session import Session
 from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.statements import Statements
-from headwater.adaptors.sql.table import split_name
+from headwater.adaptors.sql.table import COMMITTED, EPOCH, OWNER, split_name
 from headwater.core.errors import BadConfig, NotFound, Rejected, Unavailable
 from headwater.pipeline.columns import ColumnType
 from headwater.pipeline.message import Message, Op
@@ -183,11 +183,13 @@ class SqlWriter(SinkWriter, Generic[AnyShape]):
     def _found(self, schema: str, name: str, messages: Sequence[Message]) -> AnyShape | None:
         """The table of the name; None where it does not exist.
 
-        Errors: `Rejected`, untouched, for a name that the server would cut, and for one that the server takes for a table of another
-        spelling: two namespaces would become one table, and replace each other's rows.
+        Errors: `Rejected`, untouched, for a table that says what the sink has taken; for a name that the server would cut, and for one that
+        the server takes for a table of another spelling: two namespaces would become one table, and replace each other's rows.
         """
         first = messages[0]
         hint = f'Give the namespace another name: remap({{"{first.namespace}": ...}}).'
+        if name.lower() in (COMMITTED, EPOCH, OWNER):
+            raise Rejected(f"{name} is a table of the sink's own.", offset=first.offset, untouched=True, hint=hint)
         if not self.names_fit(schema, name):
             raise Rejected(
                 f"The name of the table {schema}.{name} has more than the {self.longest} that {self._session.server} keeps.",

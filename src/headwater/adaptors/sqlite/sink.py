@@ -16,7 +16,7 @@ from headwater.adaptors.sql.state import SqlSinkState
 from headwater.adaptors.sql.table import quote
 from headwater.adaptors.sqlite.adaptor import Sqlite
 from headwater.adaptors.sqlite.columns import RULES, cells, stored
-from headwater.adaptors.sqlite.session import READ_NEAR, STATEMENTS, SqliteSession
+from headwater.adaptors.sqlite.session import OWN, READ_NEAR, STATEMENTS, SqliteSession
 from headwater.adaptors.sqlite.source import database_system, rows
 from headwater.adaptors.sqlite.tables import Tables, upsert
 from headwater.core.errors import BadConfig, ReadOnly, Rejected
@@ -183,8 +183,11 @@ class SqliteWriter(SinkWriter):
         return groupby(filter(deliverable, batch.messages), kind)
 
     def _prepared(self, table: str, op: Op, messages: list[Message]) -> _Change:
-        """Errors: `Rejected` for a document without its id, for a value that its column does not hold, and for a command that is not
-        known; `NeedsColumns`."""
+        """Errors: `Rejected` for a document without its id, for a value that its column does not hold, for a command that is not known, and
+        for a table that says what the sink has taken; `NeedsColumns`."""
+        if table.lower() in OWN:
+            hint = f'Give the namespace another name: remap({{"{messages[0].namespace}": ...}}).'
+            raise Rejected(f"{table} is a table of the sink's own.", offset=messages[0].offset, untouched=True, hint=hint)
         if op == Op.COMMAND:
             for message in messages:
                 self._check_command(table, message)

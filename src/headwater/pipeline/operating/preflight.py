@@ -31,7 +31,7 @@ _UNOWNED = "it keeps no note of who writes there: a run of the same pipeline fro
 
 def preflight(pipeline: Pipeline) -> dict[str, Any]:
     """`checks`: one for the source, each sink and each chain of transforms; `message`: the first one, or None; `types`: those of a sample's
-    fields, by namespace; `warnings`: of fields that have several."""
+    fields, by namespace; `warnings`: of fields that have several, and of tables whose key is not the id."""
     assert pipeline.reader is not None
     checks = [_check(pipeline.source_name, pipeline.reader, "source", pipeline.namespaces)]
     overlap = OverlapCheck(pipeline)
@@ -49,6 +49,7 @@ def preflight(pipeline: Pipeline) -> dict[str, Any]:
     shown = None if message is None else {"namespace": message.namespace, "data": values.as_json(message.data)}
     types = types_in(sample)
     warnings = [f"{entry.namespace}: {field.warning}" for entry in types for field in entry.fields if field.mixed]
+    warnings += [warning for sink in pipeline.sinks.values() for warning in _other_keys(sink, sample)]
     return {"checks": checks, "message": shown, "types": [msgspec.to_builtins(entry) for entry in types], "warnings": warnings}
 
 
@@ -139,6 +140,19 @@ def _transforms(pipeline: Pipeline, name: str, message: Message) -> dict[str, An
     effect = "drop the first message" if changed is None else f"make of it {values.encode(changed.data).decode()}"
     parallel = by_offset or CopyOrder(sink).keeps_ids({message.namespace: message.id_fields})
     return _good(f"{name}'s transforms", effect if parallel else f"{effect}; {_ONE_TASK}")
+
+
+def _other_keys(sink: Sink, sample: list[Message]) -> list[str]:
+    """Warnings of tables that one task at a time writes to."""
+    ids = {message.namespace: message.id_fields for message in sample if message.namespace in sink.namespaces}
+    keys: dict[str, tuple[str, ...]] = {}
+    with suppress(HeadwaterError):  # the check of the sink tells it
+        keys = CopyOrder(sink).other_keys(ids)
+    return [
+        f"{sink.name}: the key of {place} is ({', '.join(key)}), and documents are told apart by other fields, so that one task at a time "
+        "writes. Where the source can name its id, give it the key."
+        for place, key in keys.items()
+    ]
 
 
 def _good(name: str, summary: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class _Expected:
                 continue
             place = self._sink.adaptor.place(message.namespace)
             if place not in self._namespaces:
-                self._namespaces[place], self._keys[place] = message.namespace, self._sink.adaptor.key_of(place)
+                self._namespaces[place], self._keys[place] = message.namespace, self._sink.adaptor.keys_of([place]).get(place, ())
             table, each = self._last.setdefault(place, {}), self._all.setdefault(place, Counter())
             if message.op == Op.COMMAND:  # a sink takes no other command than the one that empties a table
                 table.clear()

@@ -46,17 +46,19 @@ def cut(
     """The next parts of the gaps. A copy goes in consecutive slices; changes go in one range whose documents are shared by id.
 
     `width` parts at most; `shares` tasks share changes. `copy`: the offsets that hold the newest copy and nothing else; the modes of
-    others are read from the log. That copy may repeat documents of an older one: no range crosses its beginning. `repeats`: ids occur
-    more than once in a copy, so its documents are shared by id as changes are. `by_offset`: the sink keeps the order of offsets whoever
-    writes first, as files do that are named by them: everything goes in consecutive slices.
+    others are read from the log. That copy may repeat documents of an older one: no range crosses its beginning, and older ones, which
+    repeat those that were broken off, are shared by id as changes are. `repeats`: so is the newest, because ids occur more than once in it.
+    `by_offset`: the sink keeps the order of offsets whoever writes first, as files do that are named by them: everything goes in
+    consecutive slices.
     """
     start, end = gaps[0]
     if copy[0] <= start < copy[1] and (by_offset or not repeats):
         gaps = [(a, min(b, copy[1])) for a, b in gaps if a < copy[1]]
     else:
-        end = min(end, start + width * most, copy[0] if start < copy[0] else end)
+        older = start < copy[0]  # perhaps several copies of the same documents, one of which was broken off
+        end = min(end, start + width * most, copy[0] if older else end)
         end, mode = _same_mode(log, topic, start, end)
-        if (mode == Mode.SYNC or repeats) and not by_offset:
+        if (mode == Mode.SYNC or repeats or older) and not by_offset:
             end = min(end, start + most)
             buckets = shares if end - start >= _SHARED else 1
             return Cut([(start, end, bucket, buckets) for bucket in range(buckets)], buckets > 1)

@@ -21,7 +21,7 @@ from headwater.pipeline.overlap import SinkOverlap
 from headwater.pipeline.running.claim_renewal import ClaimRenewal
 from headwater.pipeline.running.column_deciding import SAMPLE, ColumnDeciding
 from headwater.pipeline.running.context import Activity, LoopState, Patience, RunContext
-from headwater.pipeline.running.copy_order import CopyOrder
+from headwater.pipeline.running.copy_order import CopyOrder, ids_within
 from headwater.pipeline.running.cutting import Cut, cut
 from headwater.pipeline.running.failure_policy import FailurePolicy
 from headwater.pipeline.running.holdings import SinkHoldings
@@ -201,6 +201,7 @@ class SinkLoop:
         start, end = gaps[0]
         single = self._position().single_until
         if single >= start:
+            self._order.forget_tables()
             self._step(start, min(end, single + 1, start + _STEPS))
             return
         adaptor = self.sink.adaptor
@@ -213,6 +214,9 @@ class SinkLoop:
         in_shares = self._engine.spark.allowed and not self.sink.needs_session and not adaptor.ordered() and adaptor.shareable()
         shared = in_shares and self._order.keeps_ids(work.ids)
         planned = self._cut(gaps, width, shares=width if shared else 1)
+        if planned.shared and adaptor.has_keys():
+            ids = ids_within(self._run.log, self._run.topic, planned.parts[0][0], planned.parts[0][1], work.ids)
+            planned = self._cut(gaps, width) if self._order.other_keys(ids) else planned
         where = Place.HERE if alone else place(planned.size, self._engine.spark)
         if where is Place.MEANWHILE:
             gaps = [(start, min(end, start + _MEANWHILE))]
@@ -247,7 +251,8 @@ class SinkLoop:
         return self._columns.work(work, start, end)
 
     def _cut(self, gaps: Sequence[Span], width: int, *, shares: int = 1, most: int = _SLICE) -> Cut:
-        reader = self._control.state.reader
+        reader, ids = self._control.state.reader, self._control.state.ids
+        tasks = width > 1 and self._engine.spark.allowed and sum(end - start for start, end in gaps) >= SMALL
         return cut(
             self._run.log,
             self._run.topic,
@@ -256,7 +261,7 @@ class SinkLoop:
             shares=shares,
             most=most,
             copy=self._copy(),
-            repeats=self._order.repeats(reader, self._control.state.ids),
+            repeats=self._order.repeats(reader, ids, tables=tasks),
             by_offset=self.sink.adaptor.ordered() or self.sink.adaptor.gathers(),
         )
 

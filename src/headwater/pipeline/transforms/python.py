@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from headwater.core.errors import BadConfig, BadInput
+from headwater.core.errors import BadConfig, BadInput, Rejected
 from headwater.pipeline.long_integer import plain
 from headwater.pipeline.message import DEFAULT_ID, Message, Op
 from headwater.pipeline.strict import strict
@@ -43,6 +43,8 @@ class Python(Transform):
                 made.data = extended(made.data)
             elif isinstance(result, Message):
                 made = _checked(result, fields)
+                if keeps_id and made.namespace != namespace:
+                    _refuse_moved(name, namespace, made.namespace, offset)
             elif isinstance(result, Mapping):
                 made = replace(message, data=extended(result))
             else:
@@ -53,6 +55,15 @@ class Python(Transform):
             return made
 
         return one_by_one(self, call)
+
+
+def _refuse_moved(name: str, before: str, after: str, offset: int) -> None:
+    """Errors: `Rejected`. Documents of several namespaces could have one id, and tasks would write them side by side."""
+    raise Rejected(
+        f"Transform {name} says keeps_id=True, and changed the namespace {before} to {after}.",
+        offset=offset,
+        hint=f'Change it with remap({{"{before}": "{after}"}}), or leave keeps_id out.',
+    )
 
 
 def _checked(result: Message, fields: tuple[str, ...]) -> Message:
@@ -78,8 +89,8 @@ def python(fn: Function, *, keeps_id: bool = False) -> Transform:
     be a lambda or any function of the pipeline's file; it runs inside Spark's workers, in another process. What it raises makes the message
     a poison record, with the traceback.
 
-    `keeps_id=True` promises that the fields that tell documents apart stay as they are: delivery is then quicker, because tasks need not
-    transform each other's messages to see whose they are. A message whose id changes all the same is a poison record.
+    `keeps_id=True` promises that the namespace and the fields that tell documents apart stay as they are: delivery is then quicker, because
+    tasks need not transform each other's messages to see whose they are. A message for which that is not so is a poison record.
     """
     if not callable(fn):
         raise BadConfig(f"python: {fn!r} is no function.", hint="Give a function that takes a message: python(fix).")

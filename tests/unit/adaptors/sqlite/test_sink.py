@@ -156,6 +156,19 @@ def test_a_truncate_empties_the_table_in_its_place_among_the_rows(any_table: Sql
     assert no.value.offset == 4
 
 
+@pytest.mark.parametrize("table", ["headwater_ranges", "HEADWATER_RUNS", "headwater_owners"])
+def test_no_message_reaches_the_tables_that_say_what_was_taken(any_table: Sqlite, table: str) -> None:
+    row = {"pipeline": "p", "sink": "s", "epoch": 9, "note": "", "start": 0, "stop": 9, "bucket": 0, "buckets": 1}
+    for message in (
+        Message(table, row, id_fields=("pipeline", "sink"), offset=7),
+        Message(table, {"command": "truncate"}, Op.COMMAND, offset=7),
+    ):
+        with pytest.raises(Rejected, match=f"{table} is a table of the sink's own") as refused:
+            give(any_table, message)
+        assert refused.value.offset == 7
+    assert (noted(any_table), any_table.begin("p", "s", 1)) == ([], [])
+
+
 def test_a_table_that_namespaces_share_is_not_emptied_for_one_of_them(sink: Sqlite) -> None:
     give(sink, Message("a", {"_id": 1}, offset=0), Message("b", {"_id": 2}, offset=1))
     with pytest.raises(Rejected, match="which all namespaces share") as no:

@@ -37,9 +37,23 @@ def parts(log: Log, start: int, *, begun: int = END, ended: int = 0) -> tuple[li
 
 @pytest.mark.parametrize("begun", [0, END])
 def test_two_copies_of_the_same_documents_are_not_written_side_by_side(log: Log, begun: int) -> None:
-    assert parts(log, 0, begun=begun) == ([(0, COUNT // 2, 0, 1), (COUNT // 2, COUNT, 0, 1)], False)
+    half = COUNT // 2
+    shared = [(0, COUNT, 0, 2), (0, COUNT, 1, 2)]
+    assert parts(log, 0, begun=begun) == ((shared, True) if begun else ([(0, half, 0, 1), (half, COUNT, 0, 1)], False))
     assert parts(log, COUNT, begun=begun) == ([(COUNT, END, 0, 1)], False)
     assert parts(log, END, begun=begun)[0][-1][1] == END + COUNT
+
+
+def test_older_copies_are_shared_out_because_one_that_was_broken_off_has_no_end(log: Log) -> None:
+    """The second copy repeats its documents, and a third one may hold other namespaces alone."""
+    log.create_topic("o")
+    log.append("o", 0, [Record(b"a", b"{}") for _ in range(2 * COUNT)])
+    log.append("o", 0, complete_records(["a"]))
+    log.append("o", 0, [Record(b"b", b"{}") for _ in range(COUNT)])
+    made = cut(log, "o", [(0, 3 * COUNT + 1)], width=2, shares=2, most=200_000, copy=(2 * COUNT + 1, sys.maxsize))
+    assert (made.parts, made.shared) == ([(0, 2 * COUNT, 0, 2), (0, 2 * COUNT, 1, 2)], True)
+    by_offset = cut(log, "o", [(0, 3 * COUNT + 1)], width=2, shares=1, most=200_000, copy=(2 * COUNT + 1, sys.maxsize), by_offset=True)
+    assert (by_offset.parts, by_offset.shared) == ([(0, COUNT, 0, 1), (COUNT, 2 * COUNT, 0, 1)], False)
 
 
 def test_a_copy_that_was_broken_off_ends_where_the_next_one_begins(log: Log) -> None:

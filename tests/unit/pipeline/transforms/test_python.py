@@ -138,6 +138,24 @@ def test_a_kept_id_passes() -> None:
     given = Message("shop", {"_id": {"a": 1, "b": [1.5]}, "n": 1})
     assert applied(lambda m: {"_id": {"b": [1.5], "a": 1}}, given, keeps_id=True) is not None
     assert applied(lambda m: None, given, keeps_id=True) is None
+
+
+def test_documents_of_several_namespaces_are_not_put_into_one_by_a_function_that_keeps_ids() -> None:
+    """They would be written side by side, as documents of different places, and those of equal ids replace each other."""
+
+    def elsewhere(message: Message) -> Message:
+        message.namespace = "all"
+        return message
+
+    with pytest.raises(Rejected, match="says keeps_id=True, and changed the namespace orders to all") as problem:
+        applied(elsewhere, Message("orders", {"_id": 1}, offset=7), keeps_id=True)
+    assert (problem.value.offset, "remap" in problem.value.hint) == (7, True)
+    moved = applied(elsewhere, Message("orders", {"_id": 1}, offset=7))
+    assert moved is not None
+    assert moved.namespace == "all"
+
+
+def test_keeps_id_is_what_was_said() -> None:
     assert python(divide, keeps_id=True).keeps_id
     assert not python(divide).keeps(("_id",))
 
