@@ -137,10 +137,16 @@ def _mending(name: str, verified: Verified) -> str:
     if verified.missing:
         lines.append(f"Send what is missing again with `headwater pipeline replay {name} {sink} X..Y --why ...`.")
     if verified.surplus:
-        lines.append("These should not be there; delete them at the sink, where that is right:")
-        lines += [f"  {visible(text)}" for text in verified.surplus]
-        if (more := verified.extra - len(verified.surplus)) > 0:
-            lines.append(f"  and {several(more, 'other')}")
+        if verified.passed:
+            lines.append(
+                f"{count(verified.passed)} of those that should not be there are what messages say that were skipped, or passed by a"
+            )
+            lines.append("`mark`. If the sink had taken these messages before, the documents are right: leave them.")
+        if verified.passed < verified.extra:
+            lines.append("These should not be there; delete them at the sink, where that is right:")
+            lines += [f"  {visible(text)}" for text in verified.surplus]
+            if (more := verified.extra - verified.passed - len(verified.surplus)) > 0:
+                lines.append(f"  and {several(more, 'other')}")
     return "\n  ".join([*lines, f"Or empty the table, and deliver anew with {anew}; a folder of files is written anew by that."])
 
 

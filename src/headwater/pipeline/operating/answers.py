@@ -186,7 +186,8 @@ class Audited(PipelineAnswer, frozen=True, kw_only=True):
 class Verified(PipelineAnswer, frozen=True, kw_only=True):
     """A sink beside the log, up to its position. `first` is the first document that differs.
 
-    `surplus`: the first documents that should not be there. `since`: the message from which on the log says what the sink should hold;
+    `surplus`: the first documents that should not be there. `passed`: so many of those that should not be there are what skipped messages
+    say, which the sink may have taken before they were skipped. `since`: the message from which on the log says what the sink should hold;
     not 0 where all of the source was read anew.
     """
 
@@ -199,6 +200,7 @@ class Verified(PipelineAnswer, frozen=True, kw_only=True):
     equal: bool
     first: str = ""
     surplus: list[str] = []
+    passed: int = 0
     since: int = 0
 
 

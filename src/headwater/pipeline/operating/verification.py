@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import chain as chained
 from itertools import islice
@@ -23,6 +24,7 @@ from headwater.pipeline.sink_adaptor import deliverable
 from headwater.pipeline.transform import chain
 from headwater.wire.progress import report
 
+_Again = Callable[[], Iterator[list[Message]]]
 _CHUNK = 8192
 _SHOWN = 10  # documents that should not be there
 
@@ -61,7 +63,7 @@ def compare(operator: PipelineView, pipeline: Pipeline, name: str) -> Verified:
     expected.forget()
     for some in messages((since, position + 1)):
         expected.add(some)
-    return expected.compared(name, position, messages, since)
+    return expected.compared(name, position, messages, lambda: _documents_of(operator, work, skipped, position + 1), since)
 
 
 def batches(operator: PipelineView, work: SinkWork, span: Span, skipped: Sequence[Span]) -> Iterator[tuple[RecordBatch, set[int]]]:
@@ -71,6 +73,18 @@ def batches(operator: PipelineView, work: SinkWork, span: Span, skipped: Sequenc
         batch = RecordBatch(operator.log, work, at, min(end, at + _CHUNK))
         yield batch, {offset for first, last in cut(skipped, at, batch.end) for offset in range(first, last)}
         at = batch.end
+
+
+def _documents_of(operator: PipelineView, work: SinkWork, skipped: Sequence[Span], end: int) -> Iterator[list[Message]]:
+    """The messages of spans, but for those that cannot be decoded: they may have been skipped for that."""
+    for span in cut(skipped, 0, end):
+        for batch, _ in batches(operator, work, span, ()):
+            try:
+                yield batch.messages()
+            except Rejected:
+                for offset in range(batch.start, batch.end):
+                    with suppress(Rejected):
+                        yield RecordBatch(operator.log, work, offset, offset + 1).messages()
 
 
 class _Expected:
@@ -138,8 +152,9 @@ class _Expected:
     def _text(self, data: dict[str, Any]) -> bytes:
         return values.canonical(values.extended(self._sink.adaptor.stored(data)))
 
-    def compared(self, name: str, position: int, again: Callable[[], Iterator[list[Message]]], since: int = 0) -> Verified:
-        """`again`: the log's messages once more, to show a document that is missing. `since`: as `Verified.since`."""
+    def compared(self, name: str, position: int, again: _Again, skipped: _Again, since: int = 0) -> Verified:
+        """`again`: the log's messages once more, to show a document that is missing. `skipped`: those that the sink was not given, or not
+        any more. `since`: as `Verified.since`."""
         wanted = {place: each + Counter(self._last.get(place, {}).values()) for place, each in self._all.items()}
         missing: Counter[bytes] = Counter()
         extra: Counter[bytes] = Counter()
@@ -153,8 +168,10 @@ class _Expected:
         sent = (self._identified(message, ())[1] for some in again() for message in self._transformed(some) if message.op != Op.COMMAND)
         texts = map(self._text, sent) if missing else chained.from_iterable(map(self._held, wanted))
         first = next((text for text in texts if _digest(text) in (missing or extra)), b"") if missing or extra else b""
+        passed = extra & self._passed(skipped()) if extra else Counter[bytes]()
+        extra_alone = extra - passed or passed
         held_still = chained.from_iterable(map(self._held, wanted)) if extra else ()
-        surplus = list(islice((text.decode() for text in held_still if _digest(text) in extra), _SHOWN))
+        surplus = list(islice((text.decode() for text in held_still if _digest(text) in extra_alone), _SHOWN))
         return Verified(
             sink=name,
             position=position,
@@ -165,8 +182,19 @@ class _Expected:
             equal=not missing and not extra,
             first=first.decode(),
             surplus=surplus,
+            passed=passed.total(),
             since=since,
         )
+
+    def _passed(self, skipped: Iterator[list[Message]]) -> Counter[bytes]:
+        """The documents of skipped messages, as the sink would hold them."""
+        documents: Counter[bytes] = Counter()
+        for messages in skipped:
+            for message in messages:
+                with suppress(Rejected):
+                    sent = self._transformed([message])
+                    documents.update(_digest(self._text(self._identified(kept, ())[1])) for kept in sent if kept.op != Op.COMMAND)
+        return documents
 
     def _held(self, place: str) -> Iterator[bytes]:
         for row in self._sink.adaptor.rows(self._namespaces.get(place, place)):

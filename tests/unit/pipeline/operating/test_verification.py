@@ -55,6 +55,25 @@ def test_a_sink_without_what_was_skipped_passed_over_and_dropped_is_as_it_should
         assert (found.equal, found.expected, found.found) == (True, 7, 7)
 
 
+def test_what_a_mark_back_and_forward_has_passed_may_be_right(tmp_path: Path) -> None:
+    """The sink took the messages before: nobody is to delete them."""
+    pipeline = Pipeline("p")
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"_id":{number}}}\n' for number in range(9)))
+    pipeline.source("in", file(str(tmp_path / "in.jsonl"))).save("db", sqlite(str(tmp_path / "o.db"), table="t"))
+    with EmbeddedLog(tmp_path / "data") as log:
+        assert Run(pipeline, log, Settings(data=tmp_path / "data", spark=SparkSettings(start="never"))).go().state == "done"
+        operator = PipelineOperations(log, "p")
+        operator.mark("db", 1, why="again")
+        operator.mark("db", 8, why="on second thought")
+        verified = compare(operator, pipeline, "db")
+        assert (verified.equal, verified.missing, verified.extra, verified.passed) == (False, 0, 7, 7)
+        with closing(sqlite3.connect(tmp_path / "o.db")) as db:
+            db.execute("insert into t values (99)")
+            db.commit()
+        verified = compare(operator, pipeline, "db")
+        assert (verified.extra, verified.passed, verified.surplus) == (8, 7, ['{"_id":99}'])
+
+
 def test_a_message_that_a_transform_refuses_by_now_is_named(tmp_path: Path) -> None:
     pipeline = Pipeline("p")
     odd = python(lambda message: 1 / (message.data["_id"] - 3) and message)
