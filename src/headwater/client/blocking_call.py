@@ -53,6 +53,10 @@ class BlockingCall:
         assert self.task is not None
         return self.task.result()
 
+    def wait(self, seconds: float) -> bool:
+        """In the caller's thread: whether the task has ended within the time, with a result or an error."""
+        return self._done.acquire(timeout=seconds)
+
     def give_up(self) -> None:
         """In the caller's thread: cancel the task if it has begun and not ended, or is about to begin."""
         if self.task is None or not self.task.done():

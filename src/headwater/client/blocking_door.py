@@ -67,6 +67,7 @@ class Blocking:
         try:
             self._loop.start()
             self._loop.call(self._door.__aenter__)
+            end_at_exit(self)
         except BaseException:
             self._end()
             raise
@@ -83,6 +84,12 @@ class Blocking:
                 self._loop.call(self._door.aclose)
             finally:
                 self._end()
+
+    def end(self) -> None:
+        """Close the door while the interpreter exits, within seconds. A call that a daemon's thread waits for is never answered."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.end(self._door.aclose)
 
     def _end(self) -> None:
         loop, self._loop = self._loop, None
@@ -153,7 +160,6 @@ class _Loop:
             self._ready.wait()
             if self._failure is not None:
                 raise self._failure
-            end_at_exit(self)
         except BaseException as error:
             self.closed = True
             self._stop()
@@ -182,13 +188,18 @@ class _Loop:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._over.set)
 
-    def end(self) -> None:
-        """End the thread while the interpreter exits, whatever goes on: what was acknowledged is on disk. Call nothing of it after that."""
-        if not (self.closed or self._forked):
+    def end(self, last: Callable[[], Awaitable[None]]) -> None:
+        """Let no new call begin, do the last thing, and end the thread, whatever goes on; wait for a few seconds at most."""
+        if self.closed or self._forked:
+            return
+        with self._gate:
             self.closed = True
+            call = BlockingCall(self._loop, set(), last)
             self._loop.call_soon_threadsafe(self._abandon)
-            self._stop()
-            self._thread.join(_LONGEST_END)
+            self._loop.call_soon_threadsafe(call.start)
+        call.wait(_LONGEST_END)
+        self._stop()
+        self._thread.join(_LONGEST_END)
 
     def _abandon(self) -> None:
         for call in self._running:
