@@ -25,7 +25,9 @@ def latency(folder: Path, sizes: Sizes) -> Iterator[Case]:
     quiet = Side("nothing beside", lambda: _round(folder, sizes, None))
     for name, work, most in (("marks", _marks(sizes), 1.5), ("a snapshot", _snapshot, 4), ("snapshot and clean", _clean, 4)):
         busy = Side(name, lambda work=work: _round(folder, sizes, work))
-        yield Case(f"wal p99 of writes during {name}", "write", busy, quiet, mark.slowdown(most), shown="time", rounds=sizes.few)
+        # Many rounds: the disk alone makes the time with nothing beside one or two syncs long.
+        rounds = max(sizes.few, sizes.turns // 8)
+        yield Case(f"wal p99 of writes during {name}", "write", busy, quiet, mark.slowdown(most), shown="time", rounds=rounds)
 
 
 def _marks(sizes: Sizes) -> Work:
