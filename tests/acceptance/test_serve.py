@@ -300,7 +300,8 @@ def test_a_bad_token_file_stops_the_start_without_being_shown(
 def test_each_role_may_do_its_part(guarded: SpawnedServer, role: str, method: str, path: str, status: int) -> None:
     headers = {"Authorization": f"Bearer {role * 24}"}
     with httpx2.Client(base_url=guarded.url, trust_env=False, headers=headers) as http:
-        assert http.request(method, path, content=b'{"key": "k"}' if method == "POST" else None).status_code == status
+        content = b'{"key": "k"}' if method == "POST" and path.endswith("/records") else None
+        assert http.request(method, path, content=content).status_code == status
 
 
 @pytest.fixture(scope="module")

@@ -316,7 +316,7 @@ def test_every_described_operation_exists(http: httpx2.Client, operation: Operat
     assert operation.method in allowed
     if operation.method == "PUT":
         return  # it would create what it names
-    body = BODIES.get(operation.id, b'{"value": 1}' if operation.path.startswith("/log") else b"{}")
+    body = BODIES.get(operation.id, b'{"value": 1}' if operation.path.endswith("/records") else b"{}")
     content = body if operation.method == "POST" else None
     status = http.request(operation.method, path, params=query, content=content, headers=headers).status_code
     assert status == STATUSES.get(operation.id, 404 if "{" in operation.path else 200)
