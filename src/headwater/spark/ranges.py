@@ -310,7 +310,10 @@ def _explained(problem: Exception) -> HeadwaterError:
         return problem
     from headwater.spark.starting import log_file
 
-    text = str(problem)  # with Spark's own sentence in the middle of Java's stack
+    try:
+        text = str(problem)  # with Spark's own sentence in the middle of Java's stack
+    except Exception:  # py4j asks Java for the text, and that process has ended: a supervisor may stop it together with this one
+        return Unavailable(f"Spark's process has ended ({type(problem).__name__}).", hint=f"See Spark's log, in our sessions {log_file()}.")
     match = re.search(r"SparkException: (.+)", text)
     reason = match[1] if match else (text.strip().splitlines() or [type(problem).__name__])[0]
     return Unavailable(f"Spark gave up: {reason}", hint=f"See Spark's log, in our sessions {log_file()}.")

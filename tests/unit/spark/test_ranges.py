@@ -20,7 +20,7 @@ from headwater.core.metrics import Metrics
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.progress import JobProgress
-from headwater.spark.ranges import Range, Runner, attempts, run
+from headwater.spark.ranges import Range, Runner, _explained, attempts, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -293,6 +293,17 @@ with EmbeddedLog(sys.argv[1]) as log:
     runner.close()
 print("closed", flush=True)
 """
+
+
+class _OfDeadJava(Exception):
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("Java is gone")
+
+
+def test_an_error_whose_text_died_with_spark_is_unavailable() -> None:
+    """A supervisor that stops all processes at once ends Spark's before the run has stopped its jobs."""
+    with pytest.raises(Unavailable, match=r"^Spark's process has ended \(_OfDeadJava\)\. "):
+        raise _explained(_OfDeadJava())
 
 
 @pytest.mark.spark

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from headwater.core.errors import NotFound, UnknownTopic, Unsupported
+from headwater.core.errors import Cancelled, NotFound, Unavailable, UnknownTopic, Unsupported
 from headwater.core.ids import random_id
 from headwater.core.memory import uncollected
 from headwater.core.settings import SparkSettings
@@ -54,13 +54,13 @@ class Engine:
         from headwater.spark.ranges import Range
 
         ranges = [Range(work.topic, task, work.since, work.since) for task in tasks]  # a range's partition carries the task's number
-        runner = self._runner()
-        self._free.clear()
-        try:
-            with self._seeing_log():
+        with self._explaining():
+            runner = self._runner()
+            self._free.clear()
+            try:
                 tables = runner.run(ranges, partial(_copy_task, work, tasks), schema=RESULT, read_only=False, cancel=self._stopping)
-        finally:
-            self._free.set()
+            finally:
+                self._free.set()
         return [copied for table in tables for copied in msgspec.json.decode(table.column("result")[0].as_py(), type=list[Copied])]
 
     def deliver_parts(self, work: SinkWork, parts: Sequence[Part], *, batch: int, through: Through | None = None) -> list[Outcome]:
@@ -70,7 +70,7 @@ class Engine:
         self.probe(work, parts[0])
         ranges = [Range(work.topic, number, part.start, part.end) for number, part in enumerate(parts)]
         worker = partial(_deliver_task, work, tuple(parts), batch, not self.spark.local)
-        with self._seeing_log():
+        with self._explaining():
             tables = self._runner().run(ranges, worker, schema=RESULT, cancel=self._stopping, through=through)
         return [msgspec.json.decode(table.column("result")[0].as_py(), type=Outcome) for table in tables]
 
@@ -81,16 +81,21 @@ class Engine:
         if self.spark.local or (work.sink.name, part.epoch) in self._probed:
             return
         ranges = [Range(work.topic, number, part.start, part.start) for number in range(self.spark.cores)]  # a task for each worker
-        with self._seeing_log():
+        with self._explaining():
             tables = self._runner().run(ranges, partial(_probe_task, work, part), schema=RESULT, cancel=self._stopping)
         check_probes(work, part, [msgspec.json.decode(table.column("result")[0].as_py(), type=tuple[str, str]) for table in tables])
         self._probed.add((work.sink.name, part.epoch))
 
     @contextmanager
-    def _seeing_log(self) -> Iterator[None]:
-        """Errors: `BadConfig` for an embedded log that the tasks of a cluster do not see."""
+    def _explaining(self) -> Iterator[None]:
+        """Errors: `BadConfig` for an embedded log that the tasks of a cluster do not see; `Cancelled` for what Spark lacks while the run
+        stops: who stops all processes of a service ends Spark's, too."""
         try:
             yield
+        except Unavailable as error:
+            if not self._stopping.is_set():
+                raise
+            raise Cancelled(error.message, hint=error.hint) from error
         except (NotFound, UnknownTopic) as error:
             if self.spark.local or self._address.engine != "embedded":
                 raise

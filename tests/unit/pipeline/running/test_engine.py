@@ -10,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from headwater.core.errors import BadConfig, UnknownTopic, Unsupported
+from headwater.core.errors import BadConfig, Cancelled, Unavailable, UnknownTopic, Unsupported
 from headwater.core.settings import SparkSettings
 from headwater.log import Log, Record
 from headwater.log.embedded.log import EmbeddedLog
@@ -73,6 +73,27 @@ def test_an_embedded_log_that_tasks_of_a_cluster_do_not_see_is_told_as_that(
     work = SinkWork(pipeline="p", topic="t", sink=Sink(name="s", adaptor=sqlite("x.db"), namespaces=Namespaces()), epoch=1)
     with pytest.raises(error):
         engine.deliver_parts(work, [work.part("p#1", 0, 1)], batch=1)
+
+
+@pytest.mark.parametrize(("stopping", "error"), [(False, Unavailable), (True, Cancelled)])
+def test_a_spark_that_is_stopped_together_with_the_run_is_no_failure(
+    log: Log, monkeypatch: pytest.MonkeyPatch, stopping: bool, error: type[Exception]
+) -> None:
+    class Ended:
+        session = None
+
+        def run(self, *args: object, **more: object) -> None:
+            raise Unavailable("Spark's process has ended.")
+
+    monkeypatch.setattr(LazySpark, "runner", lambda self: Ended())
+    stop = threading.Event()
+    engine = Engine(log, SparkSettings(master="local[2]"), stopping=stop)
+    work = SinkWork(pipeline="p", topic="t", sink=Sink(name="s", adaptor=sqlite("x.db"), namespaces=Namespaces()), epoch=1)
+    if stopping:
+        stop.set()
+    with pytest.raises(Unavailable) as raised:
+        engine.deliver_parts(work, [work.part("p#1", 0, 1)], batch=1)
+    assert type(raised.value) is error
 
 
 def test_tasks_of_a_cluster_try_once_for_each_sink_and_run_whether_the_run_sees_what_they_write(
